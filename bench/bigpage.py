@@ -95,7 +95,7 @@ CHANGES: tuple[tuple[str, dict[str, Any], str], ...] = (
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--intervals", type=int, default=10_000_000)
     parser.add_argument("--traces", type=int, default=100_000)
-    parser.add_argument("--threads", type=int, default=32)
+    parser.add_argument("--threads", type=int, default=32, choices=range(1, 33), metavar="1-32")
     parser.add_argument("--firefox-profiler", type=Path, metavar="DIST", help="its build")
 
 
@@ -229,10 +229,11 @@ def tables(data: Data) -> list[Table]:
 
 
 def _opened(each: dict[str, Any]) -> list[str]:
+    painted = f"{each['paint_ms']:.0f}" if "paint_ms" in each else "never"
     if "error" in each:
-        return [each["error"], "", ""]
+        return [painted, each["error"], ""]
     what, worst_ms = max(each["changes"].items(), key=lambda item: item[1])
-    return [f"{each['paint_ms']:.0f}", f"{worst_ms:.0f} ({what})", f"{each['mb']:.0f}"]
+    return [painted, f"{worst_ms:.0f} ({what})", f"{each['mb']:.0f}"]
 
 
 def _moved(what: str, each: dict[str, Any]) -> list[str]:

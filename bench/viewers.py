@@ -71,52 +71,47 @@ def firefox(launch: Launch, folder: Path, built: Path | None, n_threads: int) ->
         return found
 
 
-def _opened(launch: Launch, file: Path, address: str, use: Callable[[Page], Found]) -> Found:
+def _opened(
+    launch: Launch, file: Path, address: str, use: Callable[[Page], Iterator[Found]]
+) -> Found:
+    """Open a file and use it as far as the page lives."""
+    found: Found = {"size_mb": file.stat().st_size / 1e6}
     with contextlib.closing(launch()) as browser:
         page = browser.new_page(viewport=browserpages.WINDOW)
         page.set_default_timeout(PATIENCE_MS)
+        began = time.monotonic()
         try:
-            seen = _used(page, address, use)
+            page.goto(address, wait_until="commit")
+            for seen in use(page):
+                found.setdefault("paint_ms", 1000 * (time.monotonic() - began))
+                found.update(seen)
+            found.update(mb=browserpages.tab_mb(), heap_mb=browserpages.heap_mb(page))
         except Exception as error:
-            seen = {"error": str(error).splitlines()[0]}
-    return {"size_mb": file.stat().st_size / 1e6, **seen}
+            found["error"] = str(error).splitlines()[0]
+    return found
 
 
-def _used(page: Page, address: str, use: Callable[[Page], Found]) -> Found:
-    began = time.monotonic()
-    page.goto(address, wait_until="commit")
-    seen = use(page)
-    return {
-        "paint_ms": 1000 * (seen.pop("painted") - began),
-        **seen,
-        "mb": browserpages.tab_mb(),
-        "heap_mb": browserpages.heap_mb(page),
-    }
-
-
-def _use_speedscope(page: Page) -> Found:
+def _use_speedscope(page: Page) -> Iterator[Found]:
     # The switch of views is there when the graph is; an alert says that it cannot be read.
     page.get_by_text("Left Heavy").first.wait_for()
     page.evaluate(browserpages.TWO_FRAMES)
-    painted = time.monotonic()
-    changes = {
-        what: _timed(page, functools.partial(page.keyboard.press, key))
-        for what, key in (("left heavy", "2"), ("sandwich", "3"), ("time order", "1"))
-    }
+    changes: dict[str, float] = {}
+    yield {"changes": changes}
+    for what, key in (("left heavy", "2"), ("sandwich", "3"), ("time order", "1")):
+        changes[what] = _timed(page, functools.partial(page.keyboard.press, key))
     middle = browserpages.WINDOW["width"] / 2, browserpages.WINDOW["height"] / 2
     scrolled = browserpages.wheel(page, *middle, 40)
     page.keyboard.down("Control")
     zoomed = browserpages.wheel(page, *middle, -30)
     page.keyboard.up("Control")
-    frames = {"scroll": scrolled, "zoom": zoomed}
-    return {"painted": painted, "changes": changes, "frames": frames}
+    yield {"frames": {"scroll": scrolled, "zoom": zoomed}}
 
 
-def _use_firefox(page: Page) -> Found:
+def _use_firefox(page: Page) -> Iterator[Found]:
     page.locator(".treeViewRow").first.wait_for()
     page.evaluate(browserpages.TWO_FRAMES)
-    painted = time.monotonic()
-    changes = {}
+    changes: dict[str, float] = {}
+    yield {"changes": changes}
     for tab in ("Flame Graph", "Stack Chart", "Call Tree"):
         button = page.get_by_role("tab", name=tab)
         changes[tab.lower()] = _timed(page, button.click)
@@ -128,8 +123,7 @@ def _use_firefox(page: Page) -> Found:
     page.get_by_role("tab", name="Flame Graph").click()
     page.evaluate(browserpages.TWO_FRAMES)
     middle = browserpages.WINDOW["width"] / 2, browserpages.WINDOW["height"] * 0.7
-    frames = {"scroll": browserpages.wheel(page, *middle, 40)}
-    return {"painted": painted, "changes": changes, "frames": frames}
+    yield {"frames": {"scroll": browserpages.wheel(page, *middle, 40)}}
 
 
 def _timed(page: Page, change: Callable[[], None]) -> float:

@@ -2,12 +2,13 @@
 
 A sample is an interval of the recording, in one stack; it has the time of its begin. Weights are
 milliseconds of the chosen clock; they add up to the total of a thread. A sample without a stack is
-where nothing that counts follows at once, so that charts by time end the stack there.
-"threadCPUDelta" is the CPU time since the sample before, whatever the clock. The viewer counts
-samples instead of weights where it merges threads; so equal neighbours are not joined. If weights
-are numbers of stacks instead, a thread has one sample per stack, all at the same time.
+where nothing that counts follows at once, so that charts by time end the stack there. The viewer
+counts samples instead of weights where it merges threads; so equal neighbours are not joined.
+"threadCPUDelta" is the CPU time since the sample before; there is none where running threads do not
+count. If weights are numbers of stacks instead, samples have no order, and all the same time.
 
-Losses and doubts, and the cost of the recording, are below "Profile info" in the viewer.
+Losses and doubts, and the cost of the recording, are below "Profile Info", "Show more" in the
+viewer.
 
 The file is written piece by piece: threads first, then the tables that they refer to. The order of
 keys does not matter in JSON.
@@ -25,8 +26,10 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import __version__
-from ..model import Thread
+from ..model import Clock, Thread
 from ..profile.leaves import LeafWeights
+from ..profile.roster import MORE_THREADS
+from ..profile.row_layout import one_after_another
 from ..profile.timelines import Timelines
 from .firefox_tables import CATEGORIES, Tables
 from .json_pieces import encode, text, write_numbers
@@ -37,39 +40,54 @@ FORMAT_VERSION = 70
 _GECKO_VERSION = 36  # of the browser's own format, which this one was made from
 _NS_PER_MS = 1e6
 _TIME_DECIMALS = 3  # of milliseconds
+_LEAST_GAP_NS = 2_000  # start times may be rounded by half of this
 _NO_STACK = -1
 _USUAL_RATE_HZ = 100.0
+_VISIBLE_THREADS = 15  # the viewer's own choice goes by CPU time alone
 _NO_MARKERS: dict[str, Any] = {
     **{name: [] for name in ("data", "name", "startTime", "endTime", "phase", "category")},
     "length": 0,
 }
 
 Int64s = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class _Samples:
+    """The samples of a thread, in columns; ``stack`` is -1 where it has none."""
+
+    time_ms: Floats
+    stack: Int64s
+    weight: Int64s | Floats
+    weight_type: str
+    cpu_ns: Int64s | None  # since the sample before
 
 
 def write(request: ExportRequest, file: BinaryIO) -> None:
     """Write a profile for Firefox Profiler."""
-    selection = request.selection
-    leaves = leaves_of(request, selection.thread_ids)
-    timelines = request.profile.timelines(
-        selection.clock, *request.between_ns, holding=selection.frames.only_gil
+    leaves = leaves_of(request, request.selection.thread_ids)
+    samples_of = _Counted(leaves) if request.counts_samples else _Timed(request)
+    tables = Tables(LeafStacks(request))
+    threads, weights = threads_with_weight(
+        request, leaves, lambda node, sysno: tables.stack(node, sysno) != _NO_STACK
     )
-    stacks = LeafStacks(request)
-    threads, heaviest = threads_with_weight(request, leaves, stacks)
-    tables = Tables(stacks)
+    end_ms = request.profile.duration_ns / _NS_PER_MS
     file.write(b'{"libs":[],"threads":[')
     for i, thread in enumerate(threads):
-        if request.counts_samples:
-            columns = _counted(leaves.where(leaves.thread_id == thread.thread_id), tables)
-        else:
-            columns = _timed(request, timelines, thread.thread_id, tables)
+        samples = samples_of(thread.thread_id, tables)
+        end_ms = max(end_ms, float(samples.time_ms.max(initial=0)) + 10**-_TIME_DECIMALS)
         file.write(b"," if i else b"")
-        _write_thread(request, thread, columns, file)
+        _write_thread(request, thread, samples, file)
     file.write(b'],"shared":')
     tables.write(file)
+    heaviest = sorted(range(len(threads)), key=lambda i: -weights[i])
     meta = {
         **_meta(request),
-        "initialSelectedThreads": [heaviest] if threads else [],
+        "profilingStartTime": 0,
+        "profilingEndTime": end_ms,
+        "initialSelectedThreads": heaviest[:1],
+        "initialVisibleThreads": sorted(heaviest[:_VISIBLE_THREADS]),
         "usesOnlyOneStackType": not tables.has_javascript,
     }
     file.write(b',"meta":' + encode(meta) + b"}")
@@ -78,16 +96,15 @@ def write(request: ExportRequest, file: BinaryIO) -> None:
 def _meta(request: ExportRequest) -> dict[str, Any]:
     status = request.status
     rate_hz = status.effective_rate_hz or status.rate_hz if status else 0.0
-    facts = [("counted", request.what), *(("note", note) for note in request.notes)]
+    facts = [("counted", request.what)]
+    facts += [(f"note {i}", note) for i, note in enumerate(request.notes, 1)]
     facts += [(name, str(value)) for name, value in request.cost.items()]
     entries = [{"label": name, "format": "string", "value": text(each)} for name, each in facts]
     return {
         "interval": 1000 / (rate_hz or _USUAL_RATE_HZ),
         "startTime": 1000 * status.started_s if status else 0,
-        "profilingStartTime": 0,
-        "profilingEndTime": request.profile.duration_ns / _NS_PER_MS,
         "processType": 0,
-        "product": text(request.program or request.title),
+        "product": _program(request),
         "arguments": text(status.command if status else ""),
         "importedFrom": f"flametap {__version__}",
         "stackwalk": 1,
@@ -104,57 +121,67 @@ def _meta(request: ExportRequest) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True)
-class _Columns:
-    """The samples of a thread; ``stack`` is -1 where it has none."""
-
-    time_ms: list[float]
-    stack: npt.NDArray[np.int64]
-    weight: list[float]
-    weight_type: str
-    cpu_ns: list[int]
+def _program(request: ExportRequest) -> str:
+    program = request.status.program if request.status else ""
+    return text(program or request.program or request.title)
 
 
-def _timed(
-    request: ExportRequest, timelines: Timelines, thread_id: int, tables: Tables
-) -> _Columns:
-    blocks = list(timelines.timed(thread_id))
-    begin = np.concatenate([each.begin_ns for each in blocks])
-    weight = np.concatenate([each.leaves.weight for each in blocks])
-    cpu = np.concatenate([each.cpu_ns for each in blocks])
-    stack = np.concatenate([_stacks(each.leaves, tables) for each in blocks])
-    begin, end = _one_after_another(begin, weight)
-    # A thread seldom sampled may have used little CPU time until the next row.
-    gaps = np.flatnonzero(np.append(begin[1:] - end[:-1] > weight[:-1], True))
-    weight[stack == _NO_STACK] = 0
-    after = gaps + 1
-    cpu_since = np.insert(cpu, after, 0)  # what was used in a row counts at the next
-    cpu_since = np.append(0, cpu_since[:-1])
-    time_ns = np.insert(begin, after, end[gaps]) - request.profile.start_ns
-    return _Columns(
-        (time_ns / _NS_PER_MS).round(_TIME_DECIMALS).tolist(),
-        np.insert(stack, after, _NO_STACK),
-        (np.insert(weight, after, 0) / _NS_PER_MS).tolist(),
-        "tracing-ms",
-        cpu_since.tolist(),
-    )
+class _Timed:
+    """Make the samples of threads from the intervals of a recording."""
+
+    def __init__(self, request: ExportRequest) -> None:
+        selection = request.selection
+        self._clock, only_gil = selection.clock, selection.frames.only_gil
+        self._has_cpu = self._clock is not Clock.OFF_CPU and not only_gil
+        self._start_ns = request.profile.start_ns
+        self._timelines: Timelines = request.profile.timelines(
+            self._clock, *request.between_ns, holding=only_gil
+        )
+
+    def __call__(self, thread_id: int, tables: Tables) -> _Samples:
+        blocks = list(self._timelines.timed(thread_id))
+        nothing = np.empty(0, np.int64)
+        begin = np.concatenate([nothing, *(each.begin_ns for each in blocks)])
+        weight = np.concatenate([nothing, *(each.leaves.weight for each in blocks)])
+        cpu = np.concatenate([nothing, *(each.cpu_ns for each in blocks)])
+        stack = np.concatenate([nothing, *(_stacks(each.leaves, tables) for each in blocks)])
+        if thread_id != MORE_THREADS.thread_id:  # which stands for many at once
+            begin = one_after_another(begin + weight, weight)
+        end = begin + weight
+        # A thread seldom sampled may have used little CPU time until the next row.
+        least_gap = weight[:-1] if self._clock is Clock.CPU else _LEAST_GAP_NS
+        gaps = np.flatnonzero(np.append(begin[1:] - end[:-1] > least_gap, True)[: len(end)])
+        weight[stack == _NO_STACK] = 0
+        after = gaps + 1
+        time_ns = np.maximum(np.insert(begin, after, end[gaps]) - self._start_ns, 0)
+        return _Samples(
+            (time_ns / _NS_PER_MS).round(_TIME_DECIMALS),
+            np.insert(stack, after, _NO_STACK),
+            np.insert(weight, after, 0) / _NS_PER_MS,
+            "tracing-ms",
+            np.append(0, np.insert(cpu, after, 0))[:-1] if self._has_cpu else None,
+        )
 
 
-def _one_after_another(begin: Int64s, span: Int64s) -> tuple[Int64s, Int64s]:
-    """Return begin and end of rows, some of which are moved so that none overlap.
+class _Counted:
+    """Make the samples of threads from the numbers of stacks."""
 
-    How long a thread waited for a CPU is known, but not exactly when.
-    """
-    total = np.cumsum(span)
-    end = total + np.maximum.accumulate(begin - (total - span))
-    return end - span, end
+    def __init__(self, leaves: LeafWeights) -> None:
+        order = np.argsort(leaves.thread_id, kind="stable")
+        self._leaves = LeafWeights(
+            leaves.thread_id[order], leaves.node[order], leaves.sysno[order], leaves.weight[order]
+        )
 
-
-def _counted(leaves: LeafWeights, tables: Tables) -> _Columns:
-    stack = _stacks(leaves, tables)
-    weight = np.where(stack == _NO_STACK, 0, leaves.weight)
-    nothing = [0] * len(stack)
-    return _Columns([0.0] * len(stack), stack, weight.tolist(), "samples", nothing)
+    def __call__(self, thread_id: int, tables: Tables) -> _Samples:
+        leaves = self._leaves
+        first, end = np.searchsorted(leaves.thread_id, (thread_id, thread_id + 1))
+        rows = slice(int(first), int(end))
+        own = LeafWeights(
+            leaves.thread_id[rows], leaves.node[rows], leaves.sysno[rows], leaves.weight[rows]
+        )
+        stack = _stacks(own, tables)
+        weight = np.where(stack == _NO_STACK, 0, own.weight)
+        return _Samples(np.zeros(len(stack)), stack, weight, "samples", None)
 
 
 def _stacks(leaves: LeafWeights, tables: Tables) -> Int64s:
@@ -167,13 +194,13 @@ def _stacks(leaves: LeafWeights, tables: Tables) -> Int64s:
 
 
 def _write_thread(
-    request: ExportRequest, thread: Thread, columns: _Columns, file: BinaryIO
+    request: ExportRequest, thread: Thread, samples: _Samples, file: BinaryIO
 ) -> None:
     pid = request.status.pid if request.status else 0
     begin_ms = (thread.first_seen_ns - request.profile.start_ns) / _NS_PER_MS
     head = {
         "processType": "default",
-        "processName": text(request.program or request.title),
+        "processName": _program(request),
         "processStartupTime": 0,
         "processShutdownTime": None,
         "registerTime": max(0.0, begin_ms),
@@ -186,13 +213,14 @@ def _write_thread(
         "markers": _NO_MARKERS,
     }
     file.write(encode(head)[:-1] + b',"samples":{"stack":')
-    write_numbers([None if each < 0 else each for each in columns.stack.tolist()], file)
+    write_numbers(samples.stack, file, missing=_NO_STACK)
     for name, values in (
-        ("time", columns.time_ms),
-        ("weight", columns.weight),
-        ("threadCPUDelta", columns.cpu_ns),
+        ("time", samples.time_ms),
+        ("weight", samples.weight),
+        ("threadCPUDelta", samples.cpu_ns),
     ):
-        file.write(b"," + encode(name) + b":")
-        write_numbers(values, file)
-    rest = {"weightType": columns.weight_type, "length": len(columns.time_ms)}
+        if values is not None:
+            file.write(b"," + encode(name) + b":")
+            write_numbers(values, file)
+    rest = {"weightType": samples.weight_type, "length": len(samples.stack)}
     file.write(b"," + encode(rest)[1:] + b"}")

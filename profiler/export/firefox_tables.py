@@ -5,6 +5,7 @@ See ``firefox`` for the source of the format.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from typing import Any, BinaryIO
 
@@ -79,9 +80,11 @@ class Tables:
 
     def write(self, file: BinaryIO) -> None:
         """Write the tables as a JSON object."""
-        above, frames = zip(*self._stacks, strict=True) if self._stacks else ((), ())
+        frames = array("q", (frame for _, frame in self._stacks))
         # How far up the table the caller's stack is; 0 for none.
-        offsets = [0 if stack < 0 else i - stack for i, stack in enumerate(above)]
+        offsets = array(
+            "q", (i - above if above >= 0 else 0 for i, (above, _) in enumerate(self._stacks))
+        )
         file.write(b'{"stackTable":{"frame":')
         write_numbers(frames, file)
         file.write(b',"prefixOffset":')

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 import orjson
 
@@ -24,10 +23,30 @@ def text(value: str) -> str:
     return value.encode("utf-8", "replace").decode("utf-8")
 
 
-def write_numbers(values: Sequence[float | None], file: BinaryIO) -> None:
-    """Write a list of numbers."""
+class Numbers(Protocol):
+    """An array of numbers."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, part: slice, /) -> Numbers: ...
+
+    def tolist(self) -> list[Any]:
+        """Return its numbers."""
+        ...
+
+
+def write_numbers(values: Numbers, file: BinaryIO, missing: int | None = None) -> None:
+    """Write an array of numbers as a list.
+
+    Args:
+        values: the numbers.
+        file: where to.
+        missing: this number is written as null.
+    """
     file.write(b"[")
     for at in range(0, len(values), _NUMBERS_AT_ONCE):
-        numbers = list(values[at : at + _NUMBERS_AT_ONCE])
+        numbers = values[at : at + _NUMBERS_AT_ONCE].tolist()
+        if missing is not None:
+            numbers = [None if number == missing else number for number in numbers]
         file.write((b"," if at else b"") + orjson.dumps(numbers)[1:-1])
     file.write(b"]")

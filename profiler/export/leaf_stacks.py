@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from ..analysis.calltree import CallTree
@@ -77,17 +78,22 @@ def leaves_of(request: ExportRequest, thread_ids: frozenset[int] | None) -> Leaf
 
 
 def threads_with_weight(
-    request: ExportRequest, leaves: LeafWeights, stacks: LeafStacks
-) -> tuple[list[Thread], int]:
-    """Return the threads that have weight, and which of these has most."""
+    request: ExportRequest, leaves: LeafWeights, counts: Callable[[int, int], bool]
+) -> tuple[list[Thread], list[int]]:
+    """Return the threads that have weight, and their weights.
+
+    Args:
+        request: has the profile.
+        leaves: of the profile.
+        counts: tells of a leaf, a node and a system call, whether it counts.
+    """
     weights: dict[int, int] = {}
     columns = (leaves.thread_id, leaves.node, leaves.sysno, leaves.weight)
     for thread_id, node, sysno, weight in zip(*(each.tolist() for each in columns), strict=True):
-        if not stacks.is_shaped or stacks.keys(node, sysno) is not None:
+        if counts(node, sysno):
             weights[thread_id] = weights.get(thread_id, 0) + weight
     threads = [thread for i, thread in request.profile.threads.items() if weights.get(i)]
-    heaviest = max(range(len(threads)), key=lambda i: weights[threads[i].thread_id], default=0)
-    return threads, heaviest
+    return threads, [weights[thread.thread_id] for thread in threads]
 
 
 def _plain_tree(request: ExportRequest) -> CallTree:

@@ -37,14 +37,13 @@ def write(request: ExportRequest, file: BinaryIO) -> None:
     """Write a profile as speedscope JSON."""
     leaves = leaves_of(request, request.selection.thread_ids)
     timeline = _timelines(request)
-    stacks = LeafStacks(request)
-    frames = _Frames(stacks)
-    threads, heaviest = threads_with_weight(request, leaves, stacks)
+    frames = _Frames(LeafStacks(request))
+    threads, weights = threads_with_weight(request, leaves, frames.counts)
     head = {
         "$schema": SCHEMA_URL,
         "exporter": f"flametap {__version__}",
         "name": text("; ".join((f"{request.title}, {request.what}", *request.notes))),
-        "activeProfileIndex": heaviest,
+        "activeProfileIndex": max(range(len(threads)), key=weights.__getitem__, default=0),
         "flametap": {
             "version": __version__,
             "notes": [text(note) for note in request.notes],
@@ -109,6 +108,10 @@ class _Frames:
         self._numbers: dict[FrameKey, int] = {}
         # Stacks recur often; the cache encodes most of them only once.
         self.stack = lru_cache(1 << 16)(self._stack)
+
+    def counts(self, node: int, sysno: int) -> bool:
+        """Return whether a leaf counts."""
+        return not self._stacks.is_shaped or self.stack(node, sysno) is not None
 
     def _stack(self, node: int, sysno: int) -> bytes | None:
         """Return a leaf's stack, root first, as a JSON list of frame numbers; None: it is out."""

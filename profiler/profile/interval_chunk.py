@@ -111,7 +111,8 @@ class Chunk:
         # Sort by thread, so that read() can return one thread's rows without a search.
         order = np.lexsort((rows["t0_ns"], thread_ids))
         rows = rows[order]
-        self._threads, self._starts = np.unique(thread_ids[order], return_index=True)
+        self._threads, starts = np.unique(thread_ids[order], return_index=True)
+        self._bounds = np.append(starts, len(order))
         self._length = len(rows)
         self.start_ns = int(rows["t0_ns"].min())
         self.end_ns = int((rows["t0_ns"] + rows["wall_ns"]).max())
@@ -136,8 +137,7 @@ class Chunk:
         start, stop = 0, self._length
         if thread_id is not None:
             first, last = np.searchsorted(self._threads, (thread_id, thread_id + 1))
-            ends = np.append(self._starts, self._length)
-            start, stop = int(ends[first]), int(ends[last])
+            start, stop = int(self._bounds[first]), int(self._bounds[last])
         return Block(
             (self._t0[start:stop].astype(np.int64) << self._shift) + self.start_ns,
             self._wall.read(start, stop),

@@ -7,15 +7,21 @@ import json
 import random
 from typing import Any
 
+import numpy as np
 import pytest
 
 import wire
+from flametap.analysis.frame_filter import FrameFilter
 from flametap.analysis.selection import Selection
 from flametap.export import firefox, speedscope
+from flametap.export.firefox_tables import Tables
+from flametap.export.leaf_stacks import LeafStacks
 from flametap.export.request import ExportRequest
 from flametap.model import Clock, Frame, FrameKind, Function, Status
+from flametap.profile.roster import Roster
 from flametap.profile.store import Profile
 from flametap.symbols.names.table import SymbolTable
+from gil_profiles import gil_profile
 from profiles import MAIN_ADDR, WORK_ADDR, WORK_ADDR_2, apply, random_profile, small_profile
 
 NS_PER_MS = 1e6
@@ -44,9 +50,10 @@ def export(request: ExportRequest) -> dict[str, Any]:
     for thread in file["threads"]:
         columns = thread["samples"]
         times = columns["time"]
-        assert {len(columns[name]) for name in ("stack", "weight", "threadCPUDelta")} == {
-            len(times)
-        }
+        has_cpu = "threadCPUDelta" in columns
+        names = ("stack", "weight", *(("threadCPUDelta",) if has_cpu else ()))
+        assert {len(columns[name]) for name in names} == {len(times)}
+        assert all(0 <= time < file["meta"]["profilingEndTime"] for time in times)
         assert times == sorted(times)
         assert all(
             weight == 0 for stack, weight in zip(columns["stack"], columns["weight"], strict=True)
@@ -141,12 +148,12 @@ def test_counted_in_samples() -> None:
     ]
 
 
-def one_thread(*intervals: bytes) -> tuple[Profile, SymbolTable]:
+def one_thread(*intervals: bytes, now_ns: int = 10**9) -> tuple[Profile, SymbolTable]:
     """A profile of a thread in two stacks, 1 and 2."""
     profile = Profile()
     apply(
         profile,
-        10**9,
+        now_ns,
         modules=[wire.module(1, "/opt/prog")],
         threads=[wire.thread(1, 101, "main")],
         traces=[wire.trace(1, [WORK_ADDR, MAIN_ADDR]), wire.trace(2, [WORK_ADDR_2, MAIN_ADDR])],
@@ -174,16 +181,67 @@ def test_sample_without_a_stack_ends_what_a_thread_did() -> None:
     assert [each / 1e6 for each in columns["threadCPUDelta"]] == [0, 2, 1, 0, 1, 1, 0, 1]
 
 
-def test_rows_that_overlap_are_moved() -> None:
+def test_rows_that_overlap_are_moved_back() -> None:
+    """Nothing is moved behind the end of the recording, where the viewer shows none of it."""
     profile, table = one_thread(
-        wire.interval(1, 1, 1_000_000, 5_000_000, 0, wire.PARKED, sysno=232),
-        wire.interval(1, 2, 2_000_000, 1_000_000, 1_000_000),
-        wire.interval(1, 1, 6_100_000, 5_000_000, 0, wire.PARKED, sysno=232),
+        wire.interval(1, 1, 2_000_000, 3_000_000, 0, wire.PARKED, sysno=232),
+        wire.interval(1, 2, 3_000_000, 2_000_000, 2_000_000),
+        now_ns=5_000_000,
     )
-    (thread,) = export(ExportRequest(profile, table, Selection(Clock.WALL)))["threads"]
-    begins = [each + profile.start_ns / NS_PER_MS for each in thread["samples"]["time"]]
-    assert begins == [1, 6, 7, 12]
-    assert thread["samples"]["weight"] == [5, 1, 5, 0]
+    file = export(ExportRequest(profile, table, Selection(Clock.WALL)))
+    columns = file["threads"][0]["samples"]
+    assert columns["time"] == [0, 1, 3]
+    assert columns["weight"] == [3, 2, 0]
+
+
+@pytest.mark.parametrize("clock", [Clock.WALL, Clock.OFF_CPU])
+def test_pause_is_no_part_of_what_was_before(clock: Clock) -> None:
+    profile, table = one_thread(
+        wire.interval(1, 1, 1_000_000, 9_000_000, 0, wire.PARKED, sysno=232),
+        wire.interval(1, 1, 15_000_000, 1_000_000, 0, wire.PARKED, sysno=232),
+    )
+    (thread,) = export(ExportRequest(profile, table, Selection(clock)))["threads"]
+    columns = thread["samples"]
+    assert [each is None for each in columns["stack"]] == [False, True, False, True]
+    assert np.diff(columns["time"]).round().tolist() == [9, 5, 1]
+
+
+@pytest.mark.parametrize(
+    ("selection", "has"),
+    [
+        (Selection(), True),
+        (Selection(Clock.WALL), True),
+        (Selection(Clock.OFF_CPU), False),
+        (Selection(frames=FrameFilter(only_gil=True)), False),
+    ],
+)
+def test_cpu_use_is_told_where_running_threads_count(selection: Selection, has: bool) -> None:
+    file = export(ExportRequest(*gil_profile(), selection))
+    assert file["threads"]
+    assert all(("threadCPUDelta" in each["samples"]) is has for each in file["threads"])
+
+
+def test_many_threads_at_once_are_not_put_one_after_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Roster, "_add_nameless", lambda *_: False)  # as if the table were full
+    profile, table = one_thread(
+        *(wire.interval(thread, 1, 1_000_000, 5_000_000, 5_000_000) for thread in (2, 3, 4)),
+        wire.interval(1, 1, 1_000_000, 5_000_000, 5_000_000),
+        now_ns=6_000_000,
+    )
+    file = export(ExportRequest(profile, table))
+    more = next(each for each in file["threads"] if each["name"] == "[more threads]")
+    columns = more["samples"]
+    rows = zip(columns["time"], columns["weight"], strict=True)
+    assert [time for time, weight in rows if weight] == [0, 0, 0]
+
+
+def test_thread_without_a_row_in_the_range_is_empty() -> None:
+    """Sums and rows of a range may differ by what rounding takes from a start time."""
+    request = ExportRequest(*small_profile())
+    samples = firefox._Timed(request)(99, Tables(LeafStacks(request)))
+    assert len(samples.stack) == len(samples.time_ms) == 0
 
 
 def test_functions_have_file_line_module_and_category() -> None:
@@ -222,7 +280,7 @@ def test_notes_and_cost_are_facts_about_the_profile() -> None:
     (section,) = export(request)["meta"]["extra"]
     assert [(each["label"], each["value"]) for each in section["entries"]] == [
         ("counted", "cpu time of the whole recording"),
-        ("note", "3 intervals lost"),
+        ("note 1", "3 intervals lost"),
         ("signals", "7"),
     ]
 
