@@ -16,6 +16,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+from ..linux import out_of_memory
 from .progress import Progress
 
 NO_LOGIN = 2**32 - 1  # of a process that nobody logged in for: a service, a container
@@ -45,10 +46,15 @@ def showing(form: str, progress: Progress) -> Iterator[None]:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(descriptor, "w", encoding="utf-8") as file:
             file.write(form)
-        import webbrowser  # late: it is slow to import
-
-        threading.Thread(target=webbrowser.open, args=(path.as_uri(),), daemon=True).start()
+        threading.Thread(target=_open, args=(path.as_uri(),), daemon=True).start()
         yield
+
+
+def _open(address: str) -> None:
+    import webbrowser  # late: it is slow to import
+
+    with out_of_memory.dying_as_others():
+        webbrowser.open(address)
 
 
 def _has_desktop() -> bool:

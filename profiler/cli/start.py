@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ..errors import AttachFailedError, NoSamplesError, TargetDiedError
+from ..linux import out_of_memory
 from ..safety import preflight
 from ..safety.finding import Severity
 from .attach_options import AttachOptions
@@ -102,6 +103,7 @@ def start(
         if not interrupts.stop:
             if verification is not None:
                 verification.note_attaching()
+            out_of_memory.die_first()  # a launched program has been started: it is not meant
             with not_suspended():
                 capture.start()
             if verification is not None:

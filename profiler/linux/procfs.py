@@ -221,6 +221,16 @@ def read_yama_scope(proc: str = PROC) -> int:
         return 0
 
 
+def read_memory_info(proc: str = PROC) -> dict[str, int]:
+    """The lines of ``meminfo`` that are amounts, in bytes; empty if it cannot be read."""
+    try:
+        fields = _read_fields(f"{proc}/meminfo")
+    except OSError:
+        return {}
+    pairs = ((name, value.split()) for name, value in fields.items())
+    return {name: 1024 * int(words[0]) for name, words in pairs if words[1:] == ["kB"]}
+
+
 def open_program(pid: int, proc: str = PROC) -> int:
     """A descriptor of the executable, also if it was deleted or lies in another mount namespace."""
     return os.open(f"{proc}/{pid}/exe", os.O_RDONLY | os.O_CLOEXEC)

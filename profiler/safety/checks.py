@@ -15,6 +15,7 @@ no /proc of its own   the agent would look for threads of another process
 seccomp, strict mode  the first system call of the agent kills the process
 seccomp filter        evaluated for each system call that an attach makes (``seccomp``)
 no spare tasks        GLib aborts the process when a thread cannot be started
+no spare memory       the kernel kills the largest process of the control group
 big mapped files      see ``freeze_estimate``
 """
 
@@ -32,6 +33,7 @@ from ..linux.tasks import is_of_kernel
 from . import freeze_estimate, permissions
 from .finding import Finding, Severity, Target
 from .other_agents import check_other_agent
+from .spare_memory import check_spare_memory
 from .spare_tasks import check_spare_tasks
 
 # Frida opens up to 14 at a time. With fewer, its agent stays in the target without a connection.
@@ -363,9 +365,10 @@ CHECKS: list[tuple[str, Callable[[str, Target], Finding], bool]] = [
     ("program", _check_program, False),
     ("seccomp", _check_seccomp, False),
     ("spare threads", check_spare_tasks, False),
+    ("spare memory", check_spare_memory, False),
     ("limits", _check_limits, False),
     ("freeze", _check_freeze, False),
     ("other agents", check_other_agent, False),
 ]
 # Each of these can take more than a millisecond, too long for a list of all processes.
-SLOW_CHECKS = (_check_state, _check_frozen, _check_seccomp, check_spare_tasks)
+SLOW_CHECKS = (_check_state, _check_frozen, _check_seccomp, check_spare_tasks, check_spare_memory)

@@ -220,6 +220,26 @@ def test_command_that_lives_50_ms_yields_a_profile(tmp_path: Path) -> None:
     assert read_folded(out).total > 0
 
 
+def test_flametap_dies_first_when_memory_runs_out_and_the_command_as_any_other(
+    tmp_path: Path,
+) -> None:
+    """The command tells its own score and, once it is recorded, that of flametap, its parent."""
+    script = """
+import os, time
+from pathlib import Path
+def score(pid):
+    return Path(f"/proc/{pid}/oom_score_adj").read_text().strip()
+until = time.monotonic() + 120
+while score(os.getppid()) != "1000" and time.monotonic() < until:
+    pass
+print(score(os.getpid()), score(os.getppid()))
+"""
+    options = ("record", "-q", "--clock", "wall", "-o", tmp_path / "out.folded", "--")
+    result = cli.run(*options, sys.executable, "-S", "-c", script)
+    own = Path("/proc/self/oom_score_adj").read_text().strip()
+    assert result.stdout == f"{own} 1000\n", result.stderr
+
+
 def test_commands_output_and_exit_code_are_its_own_however_short(tmp_path: Path) -> None:
     out = tmp_path / "out.folded"
     options = ("record", "-q", "--clock", "wall", "-o", out, "--")

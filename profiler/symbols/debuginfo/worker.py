@@ -26,7 +26,7 @@ import signal
 import socket
 import threading
 
-from ...linux import sandbox
+from ...linux import out_of_memory, sandbox
 from ...linux.raw_syscall import raw_syscall
 from ..locate.open_file import OpenFile, Root
 from ..names.inline_chains import LinesError
@@ -36,7 +36,6 @@ MAX_MESSAGE_BYTES = 1 << 16
 MAX_NOTE = 1000
 _MAX_PATH = 4096
 _NICE = 10
-_OUT_OF_MEMORY_FIRST = 1000  # oom_score_adj, proc(5)
 _PR_SET_PDEATHSIG = 1  # prctl(2); our parent is the thread that started us and sends the requests
 
 
@@ -158,8 +157,7 @@ def _step_back() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the profiler handles Ctrl-C
     with contextlib.suppress(OSError):
         os.nice(_NICE)
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
-        score.write(str(_OUT_OF_MEMORY_FIRST))
+    out_of_memory.die_first()
 
 
 def _line(error: Exception) -> str:

@@ -52,7 +52,7 @@ def test_healthy_process_passes_without_warnings(fake: FakeProc) -> None:
     assert ready.freeze_estimate_s == 0
     found = list(preflight.findings(PID, proc=fake.proc))
     assert {finding.severity for finding in found} == {Severity.OK}
-    assert len(found) == 14
+    assert len(found) == 15
 
 
 @pytest.mark.parametrize("pid", [0, -5])

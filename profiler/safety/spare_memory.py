@@ -1,0 +1,119 @@
+"""Check before an attach whether there is memory for the agent, so that the kernel kills nobody.
+
+A process in a control group with a limit (a container) often uses nearly all of it. When the limit
+is reached, the kernel kills a process of the group, mostly the largest: the target. The same goes
+for the whole machine. Pages of files count as free: the kernel takes them back first.
+
+Source: Documentation/admin-guide/cgroup-v2.rst (memory.max, memory.current, memory.stat,
+memory.swap.max), cgroup-v1/memory.rst; proc(5) (meminfo).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import CannotAttachError
+from ..linux import procfs
+from .finding import Finding, Severity, Target
+
+# An attach takes 11 MiB of the target's group at once, a recording of many threads 15 MiB.
+AGENT_BYTES = 48 << 20
+# flametap and its helper processes, with the names of a large program.
+OWN_BYTES = 192 << 20
+_RECLAIMED_FIRST = ("inactive_file", "active_file", "slab_reclaimable")
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class _Room:
+    """What is left below a limit."""
+
+    name: str  # of the limit, in messages
+    spare_bytes: int
+    is_ours: bool  # we are below it, too
+
+    @property
+    def needed_bytes(self) -> int:
+        """How much an attach may take of it."""
+        return AGENT_BYTES + (OWN_BYTES if self.is_ours else 0)
+
+    @property
+    def missing_bytes(self) -> int:
+        """How much an attach may take beyond it."""
+        return self.needed_bytes - self.spare_bytes
+
+
+def check_spare_memory(name: str, target: Target) -> Finding:
+    """Refuse a process beside which the agent, or flametap, may not find memory; see ``checks``."""
+    least = max(_rooms(target.pid, target.proc), key=lambda room: room.missing_bytes, default=None)
+    if least is None or least.missing_bytes <= 0:
+        return Finding(name, Severity.OK, "there is memory for the agent")
+    message = (
+        f"{target.subject} may be killed by the kernel for want of memory: {least.name} has "
+        f"{max(least.spare_bytes, 0) // _MIB} MiB left, and an attach may take "
+        f"{least.needed_bytes // _MIB} MiB"
+    )
+    hint = "raise that limit"
+    if least.is_ours and least.spare_bytes >= AGENT_BYTES:
+        hint += ", or run flametap outside of that group"
+    hint += "; to accept the risk: --force"
+    return Finding(
+        name, Severity.REFUSAL, message, hint, CannotAttachError(message, hint), can_be_forced=True
+    )
+
+
+def _rooms(pid: int, proc: str) -> Iterator[_Room]:
+    own = set(procfs.control_group_folders(os.getpid(), "memory", proc))
+    memory = procfs.read_memory_info(proc)
+    free_swap = memory.get("SwapFree", 0)
+    for folder in procfs.control_group_folders(pid, "memory", proc):
+        spare = _spare_v2(folder, free_swap)
+        if spare is None:
+            spare = _spare_v1(folder)
+        if spare is not None:
+            yield _Room(f"control group {folder}", spare, folder in own)
+    if "MemAvailable" in memory:
+        yield _Room("the machine", memory["MemAvailable"] + free_swap, True)
+
+
+def _spare_v2(folder: str, free_swap: int) -> int | None:
+    limit, used = _read(f"{folder}/memory.max"), _read(f"{folder}/memory.current")
+    if limit is None or used is None:
+        return None
+    swap_limit, swap_used = (
+        _read(f"{folder}/memory.swap.max"),
+        _read(f"{folder}/memory.swap.current"),
+    )
+    swap = free_swap if swap_limit is None else min(free_swap, swap_limit - (swap_used or 0))
+    facts = _read_stat(f"{folder}/memory.stat")
+    return limit - used + sum(facts.get(key, 0) for key in _RECLAIMED_FIRST) + max(swap, 0)
+
+
+def _spare_v1(folder: str) -> int | None:
+    limit = _read(f"{folder}/memory.limit_in_bytes")
+    used = _read(f"{folder}/memory.usage_in_bytes")
+    if limit is None or used is None:
+        return None
+    facts = _read_stat(f"{folder}/memory.stat")
+    return limit - used + sum(facts.get(f"total_{key}", 0) for key in _RECLAIMED_FIRST)
+
+
+def _read(path: str) -> int | None:
+    """Return a number of bytes; None for no limit."""
+    try:
+        text = Path(path).read_text().strip()
+    except OSError:
+        return None
+    return int(text) if text.isdigit() else None
+
+
+def _read_stat(path: str) -> dict[str, int]:
+    try:
+        lines = Path(path).read_text().splitlines()
+    except OSError:
+        return {}
+    pairs = (line.split() for line in lines)
+    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
