@@ -262,6 +262,16 @@ def spare_address_bytes(pid: int, proc: str = PROC) -> int | None:
     return limit - int(_read(f"{proc}/{pid}/statm").split()[0]) * os.sysconf("SC_PAGESIZE")
 
 
+def spare_mappings(pid: int, proc: str = PROC) -> int | None:
+    """How many more mappings the process may have (vm.max_map_count); None if that is not known."""
+    try:
+        limit = int(_read(f"{proc}/sys/vm/max_map_count"))
+    except (OSError, ValueError):
+        return None
+    with open(f"{proc}/{pid}/maps", "rb") as lines:
+        return limit - sum(1 for _ in lines)
+
+
 def control_group_folders(pid: int, controller: str, proc: str = PROC) -> list[str]:
     """The folders that hold the process's limits for a controller, innermost first.
 

@@ -40,6 +40,8 @@ from .spare_tasks import check_spare_tasks
 REQUIRED_SPARE_DESCRIPTORS = 24
 # Enough for the agent and its 8 thread stacks. With less, the attach fails half-way or GLib aborts.
 REQUIRED_SPARE_BYTES = 256 << 20
+# An attach takes some 90. With fewer, GLib aborts the process.
+REQUIRED_SPARE_MAPPINGS = 256
 
 # Uninterruptible sleep (state "D") mostly ends soon: a disk read, a vfork.
 UNINTERRUPTIBLE_WAIT_S = 0.5
@@ -332,6 +334,13 @@ def _check_limits(name: str, target: Target) -> Finding:
             f"{target.subject} may map only {max(spare_bytes, 0) >> 20} MB more (RLIMIT_AS); the "
             f"agent needs {REQUIRED_SPARE_BYTES >> 20} MB of addresses",
             f"raise that limit: prlimit --pid {target.pid} --as=unlimited",
+        )
+    spare_mappings = procfs.spare_mappings(target.pid, target.proc)
+    if spare_mappings is not None and spare_mappings < REQUIRED_SPARE_MAPPINGS:
+        raise CannotAttachError(
+            f"{target.subject} may have only {max(spare_mappings, 0)} more mappings "
+            f"(vm.max_map_count); the agent needs {REQUIRED_SPARE_MAPPINGS}",
+            "raise that limit: sysctl vm.max_map_count=262144",
         )
     return Finding(name, Severity.OK, "its limits allow the agent's files and memory")
 

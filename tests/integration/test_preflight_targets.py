@@ -84,6 +84,19 @@ SOURCES = {
             char byte;
             return read(0, &byte, 1) < 0;
         }""",
+    "mapped": """
+        #include <stdio.h>
+        #include <sys/mman.h>
+        #include <unistd.h>
+        int main(void) {
+            long most = 0, at;
+            char byte, *pages;
+            FILE *limit = fopen("/proc/sys/vm/max_map_count", "r");
+            if (fscanf(limit, "%ld", &most) != 1) return 1;
+            pages = mmap(0, most * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            for (at = 0; at + 150 < most; at += 2) mprotect(pages + at * 4096, 4096, PROT_READ);
+            return read(0, &byte, 1) < 0;
+        }""",
     "headless": """
         #include <pthread.h>
         #include <unistd.h>
@@ -193,6 +206,15 @@ def test_program_started_through_the_loader_passes(adopt: Callable[[Target], Tar
 def test_limits_without_room(adopt: Callable[[Target], Target], limit: str, pattern: str) -> None:
     target = adopt(Target(["prlimit", limit, "cat"], announces=False))
     refuse(target.pid, pattern)
+
+
+def test_no_room_for_mappings(run: Callable[[str], Target]) -> None:
+    """Of 60 that were left, an attach took all: the target aborted."""
+    if int(Path("/proc/sys/vm/max_map_count").read_text()) > 1 << 20:
+        pytest.skip("this machine allows more mappings than a test should make")
+    target = run("mapped")
+    refuse(target.pid, "more mappings (vm.max_map_count)")
+    target.finish()
 
 
 @pytest.mark.needs("gdb")
