@@ -47,6 +47,7 @@ class Program:
     is_go: bool = False
     has_glibc_note: bool = False
     has_lone_malloc: bool = False  # exports a malloc, and uses nothing of POSIX threads
+    has_thread_sanitizer: bool = False
 
     @property
     def is_musl(self) -> bool:
@@ -87,8 +88,16 @@ def read_program(descriptor: int) -> Program | None:
         names = elf_headers.find_section_names(header, read)
         # Go keeps its sections when it strips.
         is_go = names is not None and b".gopclntab\0" in read(names.offset, names.size)
-    has_lone_malloc = _has_lone_malloc(header, descriptor)
-    return Program(header.bits, header.machine, interpreter, is_go, has_glibc_note, has_lone_malloc)
+    symbols, table = _dynamic_symbols(header, descriptor)
+    return Program(
+        header.bits,
+        header.machine,
+        interpreter,
+        is_go,
+        has_glibc_note,
+        has_lone_malloc=_has_lone_malloc(symbols, table),
+        has_thread_sanitizer=b"\0__tsan_init\0" in symbols,
+    )
 
 
 def is_elf(descriptor: int) -> bool:
@@ -103,20 +112,23 @@ def _has_abi_tag(notes: bytes) -> bool:
     )
 
 
-def _has_lone_malloc(header: elf_headers.Header, descriptor: int) -> bool:
+def _dynamic_symbols(header: elf_headers.Header, descriptor: int) -> tuple[bytes, bytes]:
+    """Return the names of the dynamic symbols, separated by zero bytes, and their table."""
     read = elf_headers.file_reader(descriptor, _MAX_SYMBOLS_BYTES)
     with contextlib.suppress(ElfHeaderError):
         sections = elf_headers.read_section_headers(header, read)
         for section in sections:
-            if section.kind != elf_headers.SHT_DYNSYM or section.link >= len(sections):
-                continue
-            strings = sections[section.link]
-            names = read(strings.offset, strings.size)
-            if b"\0pthread_" in names or b"\0__pthread_" in names:
-                continue
-            table = read(section.offset, section.size)
-            whole = len(table) // elf_headers.SYMBOL.size * elf_headers.SYMBOL.size
-            for name, _, _, section_index, _, _ in elf_headers.SYMBOL.iter_unpack(table[:whole]):
-                if section_index and names.startswith(b"malloc\0", name):
-                    return True
-    return False
+            if section.kind == elf_headers.SHT_DYNSYM and section.link < len(sections):
+                strings = sections[section.link]
+                return read(strings.offset, strings.size), read(section.offset, section.size)
+    return b"", b""
+
+
+def _has_lone_malloc(names: bytes, table: bytes) -> bool:
+    if b"malloc\0" not in names or b"\0pthread_" in names or b"\0__pthread_" in names:
+        return False
+    whole = len(table) // elf_headers.SYMBOL.size * elf_headers.SYMBOL.size
+    return any(
+        section and names.startswith(b"malloc\0", name)
+        for name, _, _, section, _, _ in elf_headers.SYMBOL.iter_unpack(table[:whole])
+    )

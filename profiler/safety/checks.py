@@ -7,6 +7,7 @@ Each reason was tested with Frida 17.26:
 
 static program        glibc: the attempt kills it; Go, musl: frozen until we exit
 musl                  the agent does not load
+ThreadSanitizer       its functions crash in threads that it does not know
 lone malloc           threads of ours and the program's corrupt its memory: GNU Common Lisp dies
 valgrind              Frida's loader crashes in it
 stopped               the stop is lost: the program runs after the attempt
@@ -220,6 +221,12 @@ def _refuse_program(found: executable.Program, target: Target) -> None:
             "profile a 64-bit build of it",
         )
     mapped = {mapping.name for mapping in target.mappings()}
+    if found.has_thread_sanitizer or any(name.startswith("libtsan.so") for name in mapped):
+        raise CannotAttachError(
+            f"{subject} is built with ThreadSanitizer, which ends the program when it meets "
+            "threads that it has not seen start, as the agent's",
+            "profile a build without -fsanitize=thread",
+        )
     if found.is_musl or any("ld-musl" in name for name in mapped):
         raise CannotAttachError(
             f"{subject} uses the musl C library; Frida's agent needs glibc",

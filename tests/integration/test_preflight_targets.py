@@ -208,6 +208,16 @@ def test_limits_without_room(adopt: Callable[[Target], Target], limit: str, patt
     refuse(target.pid, pattern)
 
 
+def test_build_with_thread_sanitizer(tmp_path: Path, adopt: Callable[[Target], Target]) -> None:
+    program = tmp_path / "program"
+    command = ["gcc", "-x", "c", "-", "-o", str(program), "-fsanitize=thread"]
+    waiting = "#include <unistd.h>\nint main(void) { char byte; return read(0, &byte, 1) < 0; }"
+    subprocess.run(command, input=waiting, text=True, check=True)
+    target = adopt(Target([program], announces=False))
+    refuse(target.pid, "built with ThreadSanitizer")
+    target.finish()
+
+
 def test_no_room_for_mappings(run: Callable[[str], Target]) -> None:
     """Of 60 that were left, an attach took all: the target aborted."""
     if int(Path("/proc/sys/vm/max_map_count").read_text()) > 1 << 20:
