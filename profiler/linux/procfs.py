@@ -262,6 +262,15 @@ def spare_address_bytes(pid: int, proc: str = PROC) -> int | None:
     return limit - int(_read(f"{proc}/{pid}/statm").split()[0]) * os.sysconf("SC_PAGESIZE")
 
 
+def spare_data_bytes(pid: int, proc: str = PROC) -> int | None:
+    """How much more private memory the process may map (RLIMIT_DATA); None for no limit."""
+    limit, _ = read_limits(pid, "Max data size", proc)
+    if limit is None:
+        return None
+    used = _read_fields(f"{proc}/{pid}/status").get("VmData", "0 kB")
+    return limit - 1024 * int(used.split()[0])
+
+
 def spare_mappings(pid: int, proc: str = PROC) -> int | None:
     """How many more mappings the process may have (vm.max_map_count); None if that is not known."""
     try:

@@ -335,13 +335,16 @@ def _check_limits(name: str, target: Target) -> Finding:
             f"needs {REQUIRED_SPARE_DESCRIPTORS}",
             f"raise that limit: prlimit --pid {target.pid} --nofile=1024",
         )
-    spare_bytes = procfs.spare_address_bytes(target.pid, target.proc)
-    if spare_bytes is not None and spare_bytes < REQUIRED_SPARE_BYTES:
-        raise CannotAttachError(
-            f"{target.subject} may map only {max(spare_bytes, 0) >> 20} MB more (RLIMIT_AS); the "
-            f"agent needs {REQUIRED_SPARE_BYTES >> 20} MB of addresses",
-            f"raise that limit: prlimit --pid {target.pid} --as=unlimited",
-        )
+    for spare_bytes, what, limit, option in (
+        (procfs.spare_address_bytes(target.pid, target.proc), "memory", "RLIMIT_AS", "as"),
+        (procfs.spare_data_bytes(target.pid, target.proc), "private memory", "RLIMIT_DATA", "data"),
+    ):
+        if spare_bytes is not None and spare_bytes < REQUIRED_SPARE_BYTES:
+            raise CannotAttachError(
+                f"{target.subject} may map only {max(spare_bytes, 0) >> 20} MB more {what} "
+                f"({limit}); the agent needs {REQUIRED_SPARE_BYTES >> 20} MB of addresses",
+                f"raise that limit: prlimit --pid {target.pid} --{option}=unlimited",
+            )
     spare_mappings = procfs.spare_mappings(target.pid, target.proc)
     if spare_mappings is not None and spare_mappings < REQUIRED_SPARE_MAPPINGS:
         raise CannotAttachError(

@@ -201,7 +201,12 @@ def test_program_started_through_the_loader_passes(adopt: Callable[[Target], Tar
 
 
 @pytest.mark.parametrize(
-    ("limit", "pattern"), [("--nofile=12", "RLIMIT_NOFILE"), ("--as=120000000", "RLIMIT_AS")]
+    ("limit", "pattern"),
+    [
+        ("--nofile=12", "RLIMIT_NOFILE"),
+        ("--as=120000000", "RLIMIT_AS"),
+        ("--data=120000000", "RLIMIT_DATA"),
+    ],
 )
 def test_limits_without_room(adopt: Callable[[Target], Target], limit: str, pattern: str) -> None:
     target = adopt(Target(["prlimit", limit, "cat"], announces=False))
