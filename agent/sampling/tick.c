@@ -319,7 +319,7 @@ static void thread_tick(struct agent *a, struct thread_slot *slot, u64 now_ns)
     slot->ran_since_name |= ran_ns != 0;
     /* This thread may have waited for a CPU since the round began, and the other one run. */
     if (ran_ns) {
-        slot->ran_ns = now_ns = now_ns_sigsafe();
+        now_ns = now_ns_sigsafe();
         slot->awaited = 0;                /* until its next wait was seen */
     }
     time_account(a, slot, now_ns, ran_ns);

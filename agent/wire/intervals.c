@@ -181,6 +181,8 @@ static u64 time_pass(struct thread_slot *slot, u64 now_ns, u64 ran_ns, u64 queue
 {
     slot->blocked_ns += (i64)(now_ns - slot->accounted_ns) - (i64)ran_ns;
     slot->accounted_ns = now_ns;
+    if (ran_ns)
+        slot->ran_ns = now_ns;
     if ((i64)queued_ns > slot->blocked_ns)
         queued_ns = slot->blocked_ns > 0 ? (u64)slot->blocked_ns : 0;
     slot->blocked_ns -= (i64)queued_ns;
@@ -273,16 +275,17 @@ static u32 last_run_holds(const struct agent *a, const struct thread_slot *slot)
 }
 
 /* Finish the intervals of a thread, at its end or that of the recording. CPU time without a sample is reported as
- * such. */
+ * such, where the thread ran last: it may have slept for long since. */
 static void intervals_finish(struct agent *a, struct thread_slot *slot)
 {
+    u64 ran_ns = slot->ran_ns ? slot->ran_ns : slot->accounted_ns;
     interval_close(a, slot);
     if (last_run_holds(a, slot) && slot->cpu_seen_ns > slot->cpu_told_ns) {
-        interval_send_past(a, slot, slot->accounted_ns, slot->cpu_seen_ns - slot->cpu_told_ns, STATE_RUNNING,
+        interval_send_past(a, slot, ran_ns, slot->cpu_seen_ns - slot->cpu_told_ns, STATE_RUNNING,
                            slot->last_run_trace, slot->last_run_marks, -1, 0);
         slot->cpu_told_ns = slot->cpu_seen_ns;
     }
-    interval_unattributed(a, slot, slot->accounted_ns, COUNTER_UNATTRIBUTED_ENDED_NS);
+    interval_unattributed(a, slot, ran_ns, COUNTER_UNATTRIBUTED_ENDED_NS);
     interval_queued(a, slot, slot->accounted_ns, 0);
     interval_asleep_unseen(a, slot, slot->accounted_ns, 0);
 }

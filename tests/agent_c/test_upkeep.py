@@ -182,3 +182,8 @@ def test_late_signal_of_a_clock_is_not_the_program_s(cases: dict[str, list[int]]
     assert cases["late_signal_of_a_clock"] == [1, 0]
     # The program's own is put where it would have waited, and the thread is left alone.
     assert cases["signal_without_a_clock"] == [0, 1]
+
+
+def test_rest_of_cpu_time_is_where_the_thread_ran_last(cases: dict[str, list[int]]) -> None:
+    """Not at the end of the recording, where it may have slept for long."""
+    assert cases["rest_of_cpu_time"] == [1_000, 3]

@@ -292,6 +292,27 @@ static void print_late_signal_of_a_clock(const char *name, u32 had_clock)
     sigprocmask(SIG_UNBLOCK, &urgent, NULL);
 }
 
+/* A thread runs for 3 ms, less than between two samples, and sleeps for a second until the end of the recording. Prints how
+ * many ms before the end its CPU time is told to end, and how much it is. */
+static void print_rest_of_cpu_time(void)
+{
+    static struct thread_slot slot;
+    static u8 out[4096] __attribute__((aligned(8)));
+    const struct interval_record *told = (const struct interval_record *)out;
+    u64 now_ns = 10000000000ULL;
+    agent_reset(100, 0);
+    bytes_zero(&slot, sizeof slot);
+    agent.intervals_out.data = out;
+    agent.intervals_out.capacity = sizeof out;
+    slot.tid = slot.announced = 1;
+    time_begin(&slot, now_ns, 0, 0);
+    slot.cpu_seen_ns += 3000000;
+    time_pass(&slot, now_ns += 5000000, 3000000, 0);
+    time_pass(&slot, now_ns += 1000000000, 0, 0);
+    intervals_finish(&agent, &slot);
+    printf("rest_of_cpu_time %llu %llu\n", (now_ns - told->t0_ns - told->wall_ns) / 1000000, told->cpu_ns / 1000000);
+}
+
 int main(void)
 {
     agent_cell = (struct agent *)0;
@@ -335,5 +356,6 @@ int main(void)
     print_thread_noticed("thread_noticed_among_many", 1000);
     print_late_signal_of_a_clock("late_signal_of_a_clock", 1);
     print_late_signal_of_a_clock("signal_without_a_clock", 0);
+    print_rest_of_cpu_time();
     return 0;
 }

@@ -3,7 +3,8 @@
 // A grade says how sure a change is (profiler/analysis/comparison.py): 0 noise, 1 likely, 2 certain; below 0 for less.
 
 import { oklch } from './color.js';
-import { formatElapsed, formatNs, formatShare } from './format.js';
+import { formatNs, formatShare } from './format.js';
+import { formatMoment } from './timeline.js';
 
 const SURE = ['noise', 'likely', 'certain'];
 // Red and blue differ for people who see few hues, too; each has a sign, and less has stripes.
@@ -18,12 +19,8 @@ export function describeRange(text) {
   if (text === 'rest') return 'the rest';
   if (!text) return 'all';
   if (text.startsWith('last')) return `the last ${formatNs(Number(text.slice(4)) * 1e6)}`;
-  return text.split('-').map((ms) => formatMoment(Number(ms))).join(' – ');
-}
-
-function formatMoment(ms) {
-  const part = ms % 1000 ? `.${String(Math.round((ms % 1000) / 100)).slice(0, 1)}` : '';
-  return `${formatElapsed(ms * 1e6)}${part}`;
+  const [from, to] = text.split('-').map(Number);
+  return [from, to].map((ms) => formatMoment(ms, (to - from) / 50).replace(/\.0+$/, '')).join(' – ');
 }
 
 /** Returns the weights of both sides as parts of their sizes: {here, there, difference}. */

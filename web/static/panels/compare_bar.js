@@ -4,9 +4,9 @@ import { byId, choice, h, setText } from '../page/dom.js';
 import { changeColor, describeRange, stripeColor } from '../model/change.js';
 
 const LEGEND = [
-  ['▼ less', -2],
+  ['▼ less here', -2],
   ['noise', 0],
-  ['▲ more', 2],
+  ['▲ more here', 2],
 ];
 
 export class CompareBar {
@@ -21,6 +21,7 @@ export class CompareBar {
       (this.other = h('strong', { class: 'chip-target' })),
       h('span', { class: 'chip-close', 'aria-hidden': 'true' }, '×'),
     );
+    this.swap = h('button', { type: 'button', class: 'button small', title: 'Show the other range, and compare it with this one', onclick: () => onChange(this.swapped) }, '⇄ Swap');
     this.scale = this.group('Compared by', (scale) => onChange({ scale }), [
       ['share', 'Share', 'Shares of each range’s time'],
       ['time', 'Time per second', 'Time in each second of a range'],
@@ -30,13 +31,14 @@ export class CompareBar {
       ['both', 'as in both', 'Also what is only in the other range has boxes'],
     ]);
     this.legend = h('ul', { class: 'legend compare-legend', 'aria-label': 'Colours of changes' });
+    this.here = h('span', { class: 'chip-label' });
     this.found = h('span', { class: 'dim', role: 'status' });
     this.rest = h(
       'button',
       { type: 'button', class: 'button small', title: 'What is different in this range from the rest of the recording', onclick: () => onChange({ compare: 'rest' }) },
       'Compare with the rest',
     );
-    this.parts = [close, this.scale.element, this.width.element, this.found, this.legend];
+    this.parts = [this.here, close, this.swap, this.scale.element, this.width.element, this.found, this.legend];
     this.bar.append(this.rest, ...this.parts);
   }
 
@@ -51,6 +53,9 @@ export class CompareBar {
     this.rest.hidden = compare !== '' || range === '';
     for (const part of this.parts) part.hidden = compare === '';
     setText(this.other, describeRange(compare));
+    setText(this.here, range ? `Here: ${describeRange(range)}` : 'Here: all');
+    this.swapped = { range: compare, compare: range };
+    if (!range || compare === 'rest') this.swap.hidden = true;
     this.scale.show(scale);
     this.width.show(widthOf);
   }

@@ -47,6 +47,8 @@ test('a change is told in words', () => {
 
 test('a range is told in words', () => {
   assert.equal(change.describeRange('10000-20500'), '0:10 – 0:20.5');
+  assert.equal(change.describeRange('4950-7950'), '0:04.95 – 0:07.95');
+  assert.equal(change.describeRange('59980-119990'), '1:00 – 2:00');
   assert.equal(change.describeRange('last5000'), 'the last 5 s');
   assert.equal(change.describeRange('rest'), 'the rest');
   assert.equal(change.describeRange(''), 'all');
