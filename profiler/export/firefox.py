@@ -72,7 +72,7 @@ def write(request: ExportRequest, file: BinaryIO) -> None:
     threads, weights = threads_with_weight(
         request, leaves, lambda node, sysno: tables.stack(node, sysno) != _NO_STACK
     )
-    end_ms = request.profile.duration_ns / _NS_PER_MS
+    start_ms, end_ms = _range_ms(request)
     file.write(b'{"libs":[],"threads":[')
     for i, thread in enumerate(threads):
         samples = samples_of(thread.thread_id, tables)
@@ -84,13 +84,22 @@ def write(request: ExportRequest, file: BinaryIO) -> None:
     heaviest = sorted(range(len(threads)), key=lambda i: -weights[i])
     meta = {
         **_meta(request),
-        "profilingStartTime": 0,
+        "profilingStartTime": start_ms,
         "profilingEndTime": end_ms,
         "initialSelectedThreads": heaviest[:1],
         "initialVisibleThreads": sorted(heaviest[:_VISIBLE_THREADS]),
         "usesOnlyOneStackType": not tables.has_javascript,
     }
     file.write(b',"meta":' + encode(meta) + b"}")
+
+
+def _range_ms(request: ExportRequest) -> tuple[float, float]:
+    """Return begin and end of what is written, since the recording's start."""
+    t0_ns, t1_ns = request.between_ns
+    start_ns, duration_ns = request.profile.start_ns, request.profile.duration_ns
+    begin_ns = 0 if t0_ns is None else t0_ns - start_ns
+    end_ns = duration_ns if t1_ns is None else min(duration_ns, t1_ns - start_ns)
+    return begin_ns / _NS_PER_MS, max(begin_ns, end_ns) / _NS_PER_MS
 
 
 def _meta(request: ExportRequest) -> dict[str, Any]:

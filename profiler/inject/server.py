@@ -104,7 +104,7 @@ def _claim(claim: contextlib.ExitStack, pid: int) -> None:
         except BlockingIOError as error:
             if time.monotonic() > deadline:
                 raise CannotAttachError(
-                    f"process {pid} is already recorded by flametap", "wait for its end"
+                    f"process {pid} is already recorded by flametap", "wait for its end, or end it"
                 ) from error
         time.sleep(CLAIM_TIMEOUT_S / 100)
 
@@ -118,6 +118,8 @@ def _answer(
         if request["call"] == "attach":
             _claim(claim, session.pid)
         answer = getattr(session, request["call"])(*request["arguments"])
+        if request["call"] == "detach":
+            claim.close()  # the page may be served for long after
     except FlametapError as error:
         said = [type(error).__name__, error.message, error.hint]
         return {"id": request["id"], "error": said}, []

@@ -224,8 +224,12 @@ def test_what_a_report_lacks_is_said(open_report: Callable[..., Page]) -> None:
     page.wait_for_function("() => flametap.views.current.zoom.path.length > 2")
     page.evaluate("flametap.change({ threads: [1] })")
     expect(page.locator("#toast")).to_contain_text("only what was saved")
-    expect(page.locator("#pause")).to_be_hidden()
-    expect(page.locator("#language")).to_be_hidden()
+    for key in "uch":  # waits for locks, callers, hide
+        page.evaluate("document.getElementById('toast').hidden = true")
+        page.keyboard.press(key)
+        expect(page.locator("#toast")).to_be_visible()
+    for element in ("pause", "language", "locks", "locks-button"):
+        expect(page.locator(f"#{element}")).to_be_hidden()
     page.keyboard.press("e")
     expect(page.locator("#save-png")).to_be_visible()
     expect(page.locator("#save-exports-part")).to_be_hidden()
@@ -270,6 +274,7 @@ def test_timeline_is_that_of_the_page(
     page.mouse.down()
     page.mouse.move(plot["x"] + 0.5 * plot["width"], y, steps=3)
     page.mouse.up()
+    expect(page.locator("#toast")).to_contain_text("Only the timeline looks closer")
     page.wait_for_function("(step) => flametap.timeline.lanes.bins.step < step", arg=bins["step"])
     page.locator("#timeline-live").click()
     page.wait_for_function("(step) => flametap.timeline.lanes.bins.step === step", arg=bins["step"])

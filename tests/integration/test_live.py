@@ -53,6 +53,21 @@ def test_live_serves_the_page_until_ctrl_c(
     target.finish()
 
 
+def test_page_of_an_ended_recording_leaves_the_process_to_the_next(
+    start: Start, tmp_path: Path
+) -> None:
+    target = start("ratio")
+    with cli.Running(str(tmp_path), target.pid, "--no-open", "-d", 1) as run:
+        visitor = Visitor(run.wait_for(URL))
+        wait_until(
+            lambda: visitor.ask("status")["status"]["state"] == "ended", "the end of the recording"
+        )
+        cli.run("record", "-p", target.pid, "-d", 1, "-o", tmp_path / "out.folded").assert_saved()
+        run.interrupt()
+        run.result().assert_saved()
+    target.finish()
+
+
 def test_live_serves_lines_and_instructions_while_it_records(start: Start, tmp_path: Path) -> None:
     target = start("lines", variant="lines")
     often = ("-r", "1000", "--budget", "0")

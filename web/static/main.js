@@ -37,7 +37,7 @@ import { printOnWhite } from './page/paper.js';
 import { Save } from './page/save.js';
 import { Settings } from './page/settings.js';
 import { shortcuts } from './page/shortcuts.js';
-import { say } from './page/toast.js';
+import { NOT_SAVED, say } from './page/toast.js';
 import { CodeOpener } from './panels/code_opener.js';
 import { Code } from './panels/code.js';
 import { Functions } from './panels/functions.js';
@@ -153,7 +153,7 @@ function usePalette() {
 
 function change(patch) {
   const isOther = (name) => name in patch && String(patch[name]) !== String(state[name]);
-  if (isReport && LIVE_ONLY.some(isOther)) return say('A saved report shows only what was saved.');
+  if (isReport && LIVE_ONLY.some(isOther)) return say(NOT_SAVED);
   const before = state;
   // A run of narrow boxes is a part of the zoom: another zoom leaves it. What changed is seen by totals first: a slower
   // function of Python spends its time in many of C, each of which changes less than chance does.

@@ -12,7 +12,7 @@ import pytest
 
 import wire
 from flametap.analysis.frame_filter import FrameFilter
-from flametap.analysis.selection import Selection
+from flametap.analysis.selection import Selection, Span
 from flametap.export import firefox, speedscope
 from flametap.export.firefox_tables import Tables
 from flametap.export.leaf_stacks import LeafStacks
@@ -235,6 +235,25 @@ def test_many_threads_at_once_are_not_put_one_after_another(
     columns = more["samples"]
     rows = zip(columns["time"], columns["weight"], strict=True)
     assert [time for time, weight in rows if weight] == [0, 0, 0]
+
+
+def test_range_is_all_that_the_viewer_shows() -> None:
+    profile, table = one_thread(
+        wire.interval(1, 1, 1_000_000, 5_000_000, 5_000_000),
+        wire.interval(1, 2, 6_000_000, 4_000_000, 4_000_000),
+        now_ns=10_000_000,
+    )
+    start_ns = profile.start_ns
+    span = Span(5_000_000 - (start_ns - 1_000_000), 8_000_000 - (start_ns - 1_000_000))
+    file = export(ExportRequest(profile, table, Selection(span=span)))
+    meta = file["meta"]
+    assert (meta["profilingStartTime"], round(meta["profilingEndTime"])) == (
+        span.start_ns / NS_PER_MS,
+        round((span.end_ns or 0) / NS_PER_MS),
+    )
+    columns = file["threads"][0]["samples"]
+    assert columns["time"][0] >= meta["profilingStartTime"]
+    assert sum(columns["weight"]) == 3
 
 
 def test_thread_without_a_row_in_the_range_is_empty() -> None:

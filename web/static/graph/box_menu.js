@@ -7,7 +7,7 @@ import { addStep, functionTarget, moduleTarget } from '../model/shape.js';
 import { stackText } from '../model/stack_text.js';
 
 /** The keys, in the order of the menu. */
-const ALL_ACTIONS = [
+export const ALL_ACTIONS = [
   ['c', 'Callers and callees', 'sandwich'],
   ['o', 'Only this and what it calls', 'focus'],
   ['r', 'Only stacks through it', 'only'],

@@ -2,6 +2,7 @@
 
 import { byId, setText } from './dom.js';
 
+export const NOT_SAVED = 'A saved report shows only what was saved.';
 const SHOWN_MS = 5000;
 let timer = 0;
 

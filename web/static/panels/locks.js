@@ -1,8 +1,9 @@
 // Where threads wait for locks: the panel that the button above the timeline opens. It asks only while it is open.
 
-import { fetchJson } from '../server/connection.js';
+import { fetchJson, isReport } from '../server/connection.js';
 import { bar, byId, h } from '../page/dom.js';
 import { reconcile } from '../page/reconcile.js';
+import { NOT_SAVED, say } from '../page/toast.js';
 import { hasCode } from '../model/explain.js';
 import { formatCount, formatNs, formatPlural, formatShare } from '../model/format.js';
 import { weightQuery } from '../model/state.js';
@@ -21,6 +22,7 @@ export class Locks {
     this.timer = 0;
     this.nextAt = -Infinity;
     this.underWay = new AbortController();
+    this.button.hidden = isReport;
     this.button.addEventListener('click', () => this.toggle());
     byId('locks-close').addEventListener('click', () => this.toggle(false));
   }
@@ -30,6 +32,7 @@ export class Locks {
   }
 
   toggle(isOpen = !this.isOpen) {
+    if (isReport) return say(NOT_SAVED);
     this.panel.hidden = !isOpen;
     this.button.setAttribute('aria-expanded', String(isOpen));
     this.on.toggled();

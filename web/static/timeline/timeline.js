@@ -3,6 +3,7 @@
 
 import { rem } from '../page/appearance.js';
 import { byId, choice, setText } from '../page/dom.js';
+import { say } from '../page/toast.js';
 import { hasTimeline, isReport, savedRange } from '../server/connection.js';
 import { LaneFeed } from '../server/lanes.js';
 import { Gestures } from './gestures.js';
@@ -239,8 +240,10 @@ export class Timeline {
   endDrag(isChosen) {
     const { drag } = this;
     this.drag = null;
-    if (isChosen && drag && isReport) this.setShown({ from: drag.from, to: drag.to });
-    else if (isChosen && drag) {
+    if (isChosen && drag && isReport) {
+      this.setShown({ from: drag.from, to: drag.to });
+      say('Only the timeline looks closer: a saved report has the stacks of its whole time.');
+    } else if (isChosen && drag) {
       const range = toRange(drag.from, drag.to, this.whole.to);
       this.on.change(drag.kind === 'compare' ? { compare: range } : { range });
     }
