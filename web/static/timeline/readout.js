@@ -34,9 +34,9 @@ export class Readout {
 
   /** @param timeline {drag, pointer, scene, lanes, whole, startedS, getState()} */
   show(timeline) {
-    const text = describeDrag(timeline.drag) || describePointer(timeline) || describeRanges(timeline);
-    setText(this.text, text);
-    this.legend.hidden = text !== '';
+    const atMouse = describeDrag(timeline.drag) || describePointer(timeline);
+    setText(this.text, atMouse || describeRanges(timeline));
+    this.legend.hidden = atMouse !== '';
   }
 }
 
