@@ -24,8 +24,9 @@ pytestmark = pytest.mark.needs("attach", "gcc")
 
 KINDS = ("normal", *nightly("recursive", "checking", "adaptive", "robust", "inherit"))
 SECONDS = 2.0
-# Waits begin a moment later than the lock is taken, and the holder's moments are those of samples.
-ERROR = 0.15
+# Waits begin a moment later than the lock is taken, the holder's moments are those of samples, and
+# on a busy machine it is told late that another thread has the lock.
+ERROR = 0.3
 
 
 @pytest.mark.parametrize("kind", KINDS)

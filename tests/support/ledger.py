@@ -188,7 +188,32 @@ class Reader:
 
 
 # One for each of flametap.export.FORMATS that holds every stack.
+def _read_firefox(path: Path) -> Sums:
+    file = json.loads(path.read_bytes())
+    sums: Sums = defaultdict(Counter)
+    stacks = firefox_stacks(file["shared"])
+    for thread in file["threads"]:
+        own = sums[f"{thread['name']} ({thread['tid']})"]
+        samples = thread["samples"]
+        for stack, weight_ms in zip(samples["stack"], samples["weight"], strict=True):
+            if stack is not None:
+                own[stacks[stack]] += round(1e6 * weight_ms)
+    return sums
+
+
+def firefox_stacks(shared: dict[str, Any]) -> list[tuple[str, ...]]:
+    """The names of each stack in a file for Firefox Profiler, root first."""
+    found: list[tuple[str, ...]] = []
+    functions, names = shared["frameTable"]["func"], shared["funcTable"]["name"]
+    table = shared["stackTable"]
+    for i, (frame, offset) in enumerate(zip(table["frame"], table["prefixOffset"], strict=True)):
+        above = found[i - offset] if offset else ()
+        found.append((*above, shared["stringArray"][names[functions[frame]]]))
+    return found
+
+
 READERS = {
+    "firefox": Reader(_read_firefox),
     "html": Reader(_read_html),
     "speedscope": Reader(_read_speedscope),
     "folded": Reader(_read_folded, 1000),

@@ -22,6 +22,7 @@ from flametap.profile.roster import Roster
 from flametap.profile.store import Profile
 from flametap.symbols.names.table import SymbolTable
 from gil_profiles import gil_profile
+from ledger import firefox_stacks
 from profiles import MAIN_ADDR, WORK_ADDR, WORK_ADDR_2, apply, random_profile, small_profile
 
 NS_PER_MS = 1e6
@@ -64,16 +65,10 @@ def export(request: ExportRequest) -> dict[str, Any]:
 
 def samples(file: dict[str, Any], thread: dict[str, Any]) -> list[tuple[str, int]]:
     """(stack as text, weight in nanoseconds) of each sample with a stack."""
-    shared = file["shared"]
-    texts: list[str] = []
-    for i, frame in enumerate(shared["stackTable"]["frame"]):
-        function = shared["frameTable"]["func"][frame]
-        name = shared["stringArray"][shared["funcTable"]["name"][function]]
-        offset = shared["stackTable"]["prefixOffset"][i]
-        texts.append(f"{texts[i - offset]};{name}" if offset else name)
+    stacks = firefox_stacks(file["shared"])
     columns = thread["samples"]
     return [
-        (texts[stack], round(weight * NS_PER_MS))
+        (";".join(stacks[stack]), round(weight * NS_PER_MS))
         for stack, weight in zip(columns["stack"], columns["weight"], strict=True)
         if stack is not None
     ]
