@@ -309,6 +309,15 @@ def control_group_folders(pid: int, controller: str, proc: str = PROC) -> list[s
     return folders
 
 
+def read_group_number(path: str) -> int | None:
+    """Return a number in a file of a control group; None for no limit, and if there is no file."""
+    try:
+        text = _read(path).strip()
+    except OSError:
+        return None
+    return int(text) if text.isdigit() else None
+
+
 def is_frozen(pid: int, proc: str = PROC) -> bool:
     """True if a control group holds the process frozen (``docker pause``, for example)."""
     for folder in control_group_folders(pid, "freezer", proc):

@@ -187,9 +187,7 @@ def _lone_malloc(name: str, target: Target) -> Finding:
         "as that of GNU Common Lisp, the agent's would corrupt the program's memory"
     )
     hint = "profile it with perf; if its malloc may be called by several threads at once: --force"
-    return Finding(
-        name, Severity.REFUSAL, message, hint, CannotAttachError(message, hint), can_be_forced=True
-    )
+    return Finding.unless_forced(name, message, hint)
 
 
 def _refuse_valgrind(target: Target) -> None:
@@ -322,9 +320,7 @@ def _unreadable_filter(name: str, target: Target, filters_count: int) -> Finding
         "the agent's system calls, an attach may kill the process"
     )
     hint = "root outside of containers can read the filter; to accept the risk: --force"
-    return Finding(
-        name, Severity.REFUSAL, message, hint, CannotAttachError(message, hint), can_be_forced=True
-    )
+    return Finding.unless_forced(name, message, hint)
 
 
 def _check_limits(name: str, target: Target) -> Finding:
@@ -366,9 +362,7 @@ def _check_freeze(name: str, target: Target) -> Finding:
     if estimate_s < freeze_estimate.REFUSE_S:
         return Finding(name, Severity.WARNING, message)
     hint = "if the process may stand still for that long: --force"
-    return Finding(
-        name, Severity.REFUSAL, message, hint, CannotAttachError(message, hint), can_be_forced=True
-    )
+    return Finding.unless_forced(name, message, hint)
 
 
 # Name, function, and whether a refusal makes the remaining checks pointless.

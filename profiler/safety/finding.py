@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from ..errors import FlametapError
+from ..errors import CannotAttachError, FlametapError
 from ..linux import procfs
 from ..linux.maps import Mapping
 from ..linux.procfs import ProcessStatus
@@ -30,6 +30,12 @@ class Finding:
     hint: str = ""
     error: FlametapError | None = None  # of a refusal: the error that ``preflight.check`` raises
     can_be_forced: bool = False
+
+    @classmethod
+    def unless_forced(cls, check: str, message: str, hint: str) -> Finding:
+        """Return a refusal that ``--force`` overrules; the hint says so."""
+        error = CannotAttachError(message, hint)
+        return cls(check, Severity.REFUSAL, message, hint, error, can_be_forced=True)
 
 
 @dataclass

@@ -34,14 +34,8 @@ def check_other_agent(name: str, target: Target) -> Finding:
         message = f"{target.subject} already holds a Frida agent: another flametap or Frida tool"
         hint = "end that tool first: unloading one of two Frida agents kills the process"
         if _is_at_work(target):
-            return Finding(
-                name,
-                Severity.REFUSAL,
-                message,
-                f"{hint}; if its agent is never unloaded: --force",
-                CannotAttachError(message, f"{hint}; if its agent is never unloaded: --force"),
-                can_be_forced=True,
-            )
+            hint += "; if its agent is never unloaded: --force"
+            return Finding.unless_forced(name, message, hint)
         return Finding(name, Severity.WARNING, message, hint)
     return Finding(name, Severity.OK, "no other Frida agent")
 

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import CannotAttachError
 from ..linux import procfs
 from .finding import Finding, Severity, Target
 
@@ -60,9 +59,7 @@ def check_spare_memory(name: str, target: Target) -> Finding:
     if least.is_ours and least.spare_bytes >= AGENT_BYTES:
         hint += ", or run flametap outside of that group"
     hint += "; to accept the risk: --force"
-    return Finding(
-        name, Severity.REFUSAL, message, hint, CannotAttachError(message, hint), can_be_forced=True
-    )
+    return Finding.unless_forced(name, message, hint)
 
 
 def _rooms(pid: int, proc: str) -> Iterator[_Room]:
@@ -80,34 +77,24 @@ def _rooms(pid: int, proc: str) -> Iterator[_Room]:
 
 
 def _spare_v2(folder: str, free_swap: int) -> int | None:
-    limit, used = _read(f"{folder}/memory.max"), _read(f"{folder}/memory.current")
+    names = ("max", "current", "swap.max", "swap.current")
+    limit, used, swap_limit, swap_used = (
+        procfs.read_group_number(f"{folder}/memory.{name}") for name in names
+    )
     if limit is None or used is None:
         return None
-    swap_limit, swap_used = (
-        _read(f"{folder}/memory.swap.max"),
-        _read(f"{folder}/memory.swap.current"),
-    )
     swap = free_swap if swap_limit is None else min(free_swap, swap_limit - (swap_used or 0))
     facts = _read_stat(f"{folder}/memory.stat")
     return limit - used + sum(facts.get(key, 0) for key in _RECLAIMED_FIRST) + max(swap, 0)
 
 
 def _spare_v1(folder: str) -> int | None:
-    limit = _read(f"{folder}/memory.limit_in_bytes")
-    used = _read(f"{folder}/memory.usage_in_bytes")
+    limit = procfs.read_group_number(f"{folder}/memory.limit_in_bytes")
+    used = procfs.read_group_number(f"{folder}/memory.usage_in_bytes")
     if limit is None or used is None:
         return None
     facts = _read_stat(f"{folder}/memory.stat")
     return limit - used + sum(facts.get(f"total_{key}", 0) for key in _RECLAIMED_FIRST)
-
-
-def _read(path: str) -> int | None:
-    """Return a number of bytes; None for no limit."""
-    try:
-        text = Path(path).read_text().strip()
-    except OSError:
-        return None
-    return int(text) if text.isdigit() else None
 
 
 def _read_stat(path: str) -> dict[str, int]:

@@ -104,8 +104,8 @@ def _task_limits(pid: int, status: ProcessStatus, proc: str) -> Iterator[TaskLim
         limit = _read_int(f"{proc}/sys/kernel/{name}")
         yield TaskLimit(f"kernel.{name}", limit, total, TaskLimitKind.MACHINE)
     for folder in procfs.control_group_folders(pid, "pids", proc):
-        pids_max = _read_limit(f"{folder}/pids.max")
-        used = _read_limit(f"{folder}/pids.current")
+        pids_max = procfs.read_group_number(f"{folder}/pids.max")
+        used = procfs.read_group_number(f"{folder}/pids.current")
         if pids_max is not None and used is not None:
             name = f"pids.max of control group {folder}"
             yield TaskLimit(name, pids_max, used, TaskLimitKind.GROUP)
@@ -125,14 +125,6 @@ def _read_int(path: str) -> int:
         return int(Path(path).read_text())
     except (OSError, ValueError):
         return 1 << 62  # this kernel has no such limit
-
-
-def _read_limit(path: str) -> int | None:
-    try:
-        text = Path(path).read_text().strip()
-    except OSError:
-        return None
-    return int(text) if text.isdigit() else None
 
 
 def _tasks_total(proc: str) -> int:
