@@ -18,7 +18,7 @@ from typing import Any
 
 from .. import errors
 from ..errors import AttachFailedError, FlametapError
-from ..linux import helper_process
+from ..linux import helper_process, out_of_memory
 from ..wire.decoder import ProtocolError
 from ..wire.ring import Ring
 from . import ring_file
@@ -34,10 +34,14 @@ FIRST_OWN_DESCRIPTOR = 3
 
 
 def spawn(link: socket.socket, pid: int) -> subprocess.Popen[bytes] | None:
-    """Start the process at the other end of ``link``; the tests have a thread there."""
-    return helper_process.start(
-        "flametap.inject.server", link.fileno(), pid, descriptors=[link.fileno()]
-    )
+    """Start the process at the other end of ``link``; the tests have a thread there.
+
+    It must not be killed for want of memory while it has hold of the target.
+    """
+    with out_of_memory.dying_as_others():
+        return helper_process.start(
+            "flametap.inject.server", link.fileno(), pid, descriptors=[link.fileno()]
+        )
 
 
 class Injector:

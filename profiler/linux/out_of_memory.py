@@ -4,29 +4,27 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 
 _FIRST = "1000"
-_SCORE = "/proc/self/oom_score_adj"
+_SCORE = Path("/proc/self/oom_score_adj")
 
 
 def die_first() -> None:
     """Let the kernel kill this process before others, also those that it starts from now on."""
-    _write(_FIRST)
+    with contextlib.suppress(OSError):
+        _SCORE.write_text(_FIRST)
 
 
 @contextlib.contextmanager
 def dying_as_others() -> Iterator[None]:
     """Let processes that are started in this block be killed as any other."""
     before = ""
-    with contextlib.suppress(OSError), open(_SCORE) as score:
-        before = score.read()
-    _write("0")
+    with contextlib.suppress(OSError):
+        before = _SCORE.read_text()
+        _SCORE.write_text("0")
     try:
         yield
     finally:
-        _write(before or _FIRST)
-
-
-def _write(value: str) -> None:
-    with contextlib.suppress(OSError), open(_SCORE, "w") as score:
-        score.write(value)
+        with contextlib.suppress(OSError):
+            _SCORE.write_text(before)

@@ -32,12 +32,13 @@ class _Room:
 
     name: str  # of the limit, in messages
     spare_bytes: int
-    is_ours: bool  # we are below it, too
+    is_targets: bool
+    is_ours: bool
 
     @property
     def needed_bytes(self) -> int:
         """How much an attach may take of it."""
-        return AGENT_BYTES + (OWN_BYTES if self.is_ours else 0)
+        return AGENT_BYTES * self.is_targets + OWN_BYTES * self.is_ours
 
     @property
     def missing_bytes(self) -> int:
@@ -46,34 +47,36 @@ class _Room:
 
 
 def check_spare_memory(name: str, target: Target) -> Finding:
-    """Refuse a process beside which the agent, or flametap, may not find memory; see ``checks``."""
+    """Refuse a process where the agent, or flametap itself, may not find memory; see ``checks``."""
     least = max(_rooms(target.pid, target.proc), key=lambda room: room.missing_bytes, default=None)
     if least is None or least.missing_bytes <= 0:
         return Finding(name, Severity.OK, "there is memory for the agent")
+    victim = target.subject if least.is_targets else "flametap, with the target in its hands,"
     message = (
-        f"{target.subject} may be killed by the kernel for want of memory: {least.name} has "
+        f"{victim} may be killed by the kernel for want of memory: {least.name} has "
         f"{max(least.spare_bytes, 0) // _MIB} MiB left, and an attach may take "
         f"{least.needed_bytes // _MIB} MiB"
     )
     hint = "raise that limit"
-    if least.is_ours and least.spare_bytes >= AGENT_BYTES:
+    if least.is_ours and (not least.is_targets or least.spare_bytes >= AGENT_BYTES):
         hint += ", or run flametap outside of that group"
     hint += "; to accept the risk: --force"
     return Finding.unless_forced(name, message, hint)
 
 
 def _rooms(pid: int, proc: str) -> Iterator[_Room]:
-    own = set(procfs.control_group_folders(os.getpid(), "memory", proc))
+    own = procfs.control_group_folders(os.getpid(), "memory", proc)
+    targets = procfs.control_group_folders(pid, "memory", proc)
     memory = procfs.read_memory_info(proc)
     free_swap = memory.get("SwapFree", 0)
-    for folder in procfs.control_group_folders(pid, "memory", proc):
+    for folder in dict.fromkeys((*targets, *own)):
         spare = _spare_v2(folder, free_swap)
         if spare is None:
             spare = _spare_v1(folder)
         if spare is not None:
-            yield _Room(f"control group {folder}", spare, folder in own)
+            yield _Room(f"control group {folder}", spare, folder in targets, folder in own)
     if "MemAvailable" in memory:
-        yield _Room("the machine", memory["MemAvailable"] + free_swap, True)
+        yield _Room("the machine", memory["MemAvailable"] + free_swap, True, True)
 
 
 def _spare_v2(folder: str, free_swap: int) -> int | None:

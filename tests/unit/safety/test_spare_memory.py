@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,18 @@ def test_flametap_in_the_same_group_needs_more(
     error = refusal(fake)
     assert "may take 240 MiB" in error.message
     assert remedy in error.hint
+
+
+def test_flametap_alone_in_a_group(fake: FakeProc, tmp_path: Path) -> None:
+    """If the kernel killed flametap's helper amid an attach, the target would stay half attached."""
+    group = Group(fake, tmp_path, version=2)
+    group.say(memory_max=400 * MIB, memory_current=300 * MIB)
+    (fake.root / str(PID) / "cgroup").write_text("0::/\n")
+    (fake.root / str(os.getpid()) / "cgroup").write_text("0::/app\n")
+    error = refusal(fake)
+    assert "flametap, with the target in its hands, may be killed" in error.message
+    assert "100 MiB left, and an attach may take 192 MiB" in error.message
+    assert "outside of that group" in error.hint
 
 
 def test_machine_without_memory(fake: FakeProc) -> None:
