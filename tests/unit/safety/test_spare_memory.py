@@ -112,7 +112,7 @@ def test_flametap_in_the_same_group_needs_more(
 
 
 def test_flametap_alone_in_a_group(fake: FakeProc, tmp_path: Path) -> None:
-    """If the kernel killed flametap's helper amid an attach, the target would stay half attached."""
+    """If the kernel killed flametap's helper amid an attach, the target would stay half held."""
     group = Group(fake, tmp_path, version=2)
     group.say(memory_max=400 * MIB, memory_current=300 * MIB)
     (fake.root / str(PID) / "cgroup").write_text("0::/\n")
