@@ -148,7 +148,7 @@ def attackers(server: Server) -> Iterator[None]:
 
 def test_request_that_drips_is_ended(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """A byte now and then does not move the deadline, in the headers nor in the body."""
-    monkeypatch.setattr("flametap.web.gate.REQUEST_S", 0.5, raising=False)
+    monkeypatch.setattr("flametap.web.gate.REQUEST_S", 1.0, raising=False)
     body = HALF + b"Authorization: Bearer " + TOKEN.encode() + b"\r\nContent-Length: 99\r\n\r\n"
     for begun in (HALF + b"X: ", body):
         with connect(server, begun) as slow:
@@ -166,8 +166,8 @@ def test_request_that_drips_is_ended(server: Server, monkeypatch: pytest.MonkeyP
                 except OSError:
                     return True
 
-            wait_until(is_ended, "the end of the connection", 5)
-            assert dripped > 3
+            wait_until(is_ended, "the end of the connection", 60)
+            assert dripped > 1, "it was ended at once"
 
 
 def test_page_that_reads_nothing_is_hung_up_on(
