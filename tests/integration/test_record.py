@@ -241,9 +241,9 @@ own, parent = (read(pid, "oom_score_adj") for pid in (os.getpid(), os.getppid())
 print(own, parent, *{read(pid, "oom_score_adj") for pid in helpers()})
 """
     options = ("record", "-q", "--clock", "wall", "-o", tmp_path / "out.folded", "--")
-    result = cli.run(*options, sys.executable, "-S", "-c", script)
-    own = Path("/proc/self/oom_score_adj").read_text().strip()
-    assert result.stdout == f"{own} 1000 {own}\n", result.stderr
+    command = (*options, sys.executable, "-S", "-c", script)
+    result = cli.run(*command, prefix=("choom", "-n", "300", "--"))
+    assert result.stdout == "300 1000 300\n", result.stderr
 
 
 def test_commands_output_and_exit_code_are_its_own_however_short(tmp_path: Path) -> None:
