@@ -13,8 +13,8 @@
  * The size of a thread's alternate stack is known from each answer of the handler (ucontext's uc_stack), from
  * stack_probe.py for threads that computed at the attach, and from the host when it is asked for one that stays in
  * doubt. A stack with room for our handler alone may still be too small if our signal interrupts a handler of the
- * target's there: then our handler looks what is left, and takes no sample if that is too little. Only its frame and
- * its entry must have room.
+ * target's there: then our handler checks how much of it is left, and takes no sample if that is too little. Only its
+ * frame and its entry must have room.
  */
 
 #define HANDLER_STACK_BYTES 2560          /* red zone, our handler and its callees, as TinyCC compiles them: 1300 measured */

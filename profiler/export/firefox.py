@@ -176,18 +176,11 @@ class _Counted:
     """Make the samples of threads from the numbers of stacks."""
 
     def __init__(self, leaves: LeafWeights) -> None:
-        order = np.argsort(leaves.thread_id, kind="stable")
-        self._leaves = LeafWeights(
-            leaves.thread_id[order], leaves.node[order], leaves.sysno[order], leaves.weight[order]
-        )
+        self._leaves = leaves.take(np.argsort(leaves.thread_id, kind="stable"))
 
     def __call__(self, thread_id: int, tables: Tables) -> _Samples:
-        leaves = self._leaves
-        first, end = np.searchsorted(leaves.thread_id, (thread_id, thread_id + 1))
-        rows = slice(int(first), int(end))
-        own = LeafWeights(
-            leaves.thread_id[rows], leaves.node[rows], leaves.sysno[rows], leaves.weight[rows]
-        )
+        first, end = np.searchsorted(self._leaves.thread_id, (thread_id, thread_id + 1))
+        own = self._leaves.take(slice(int(first), int(end)))
         stack = _stacks(own, tables)
         weight = np.where(stack == _NO_STACK, 0, own.weight)
         return _Samples(np.zeros(len(stack)), stack, weight, "samples", None)

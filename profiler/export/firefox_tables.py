@@ -67,7 +67,9 @@ class Tables:
 
     def _add(self, keys: Sequence[FrameKey] | None) -> int:
         stack = _NONE
-        for key in (_WHOLE_KEY,) if keys is not None and not keys else keys or ():
+        if keys is None:
+            return stack
+        for key in keys or (_WHOLE_KEY,):
             frame = self._frames.setdefault(key, len(self._frames))
             stack = self._stacks.setdefault((stack, frame), len(self._stacks))
         return stack

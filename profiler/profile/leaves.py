@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,10 +28,12 @@ class LeafWeights:
 
     def where(self, wanted: npt.NDArray[np.bool_]) -> LeafWeights:
         """Return some of the rows."""
-        if wanted.all():
-            return self
+        return self if wanted.all() else self.take(wanted)
+
+    def take(self, rows: slice | npt.NDArray[Any]) -> LeafWeights:
+        """Return some of the rows, by a slice, by their numbers or by a mask."""
         return LeafWeights(
-            self.thread_id[wanted], self.node[wanted], self.sysno[wanted], self.weight[wanted]
+            self.thread_id[rows], self.node[rows], self.sysno[rows], self.weight[rows]
         )
 
     @property

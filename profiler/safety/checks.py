@@ -16,6 +16,7 @@ no /proc of its own   the agent would look for threads of another process
 seccomp, strict mode  the first system call of the agent kills the process
 seccomp filter        evaluated for each system call that an attach makes (``seccomp``)
 no spare tasks        GLib aborts the process when a thread cannot be started
+no spare mappings     GLib aborts the process when memory cannot be mapped
 no spare memory       the kernel kills the largest process of the control group
 big mapped files      see ``freeze_estimate``
 """

@@ -28,7 +28,7 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True)
 class _Room:
-    """What is left below a limit."""
+    """How much memory may still be used until a limit is reached."""
 
     name: str  # of the limit, in messages
     spare_bytes: int

@@ -86,6 +86,17 @@ def small_profile() -> tuple[Profile, SymbolTable]:
     return profile, table
 
 
+# The stacks of ``small_profile``'s threads by the CPU clock, in order of time → nanoseconds.
+SMALL_MAIN = [
+    ("main;work;clamp", 1_500),
+    ("main;work", 2_300),
+    ("main;prog+0x1040", 700),
+    ("[unattributed]", 400),
+    ("[truncated];work", 1_100),
+]
+SMALL_POOL = [("main;work;clamp", 10_000)]
+
+
 def random_profile(rng: random.Random, traces: int = 100) -> tuple[Profile, SymbolTable]:
     """Many stacks over few functions, recursion, inlining and tail calls among them; half of them
     named.

@@ -23,7 +23,16 @@ from flametap.profile.store import Profile
 from flametap.symbols.names.table import SymbolTable
 from gil_profiles import gil_profile
 from ledger import firefox_stacks
-from profiles import MAIN_ADDR, WORK_ADDR, WORK_ADDR_2, apply, random_profile, small_profile
+from profiles import (
+    MAIN_ADDR,
+    SMALL_MAIN,
+    SMALL_POOL,
+    WORK_ADDR,
+    WORK_ADDR_2,
+    apply,
+    random_profile,
+    small_profile,
+)
 
 NS_PER_MS = 1e6
 
@@ -108,14 +117,8 @@ def test_threads_in_order_of_time() -> None:
         ("pool;1", 102, "101"),
     ]
     assert (main["isMainThread"], pool["isMainThread"]) == (True, False)
-    assert samples(file, main) == [
-        ("main;work;clamp", 1_500),
-        ("main;work", 2_300),
-        ("main;prog+0x1040", 700),
-        ("[unattributed]", 400),
-        ("[truncated];work", 1_100),
-    ]
-    assert samples(file, pool) == [("main;work;clamp", 10_000)]
+    assert samples(file, main) == SMALL_MAIN
+    assert samples(file, pool) == SMALL_POOL
     meta = file["meta"]
     assert meta["initialSelectedThreads"] == [1], "the heaviest"
     assert (meta["product"], meta["arguments"]) == ("prog", "/opt/prog --port 80")

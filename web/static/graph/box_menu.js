@@ -2,7 +2,7 @@
 
 import { copyText } from '../page/clipboard.js';
 import { isReport } from '../server/connection.js';
-import { say } from '../page/toast.js';
+import { NOT_SAVED, say } from '../page/toast.js';
 import { addStep, functionTarget, moduleTarget } from '../model/shape.js';
 import { stackText } from '../model/stack_text.js';
 
@@ -68,10 +68,11 @@ export class BoxMenu {
 
   /** Does what a key says with the box that is hovered, else selected, else zoomed to. */
   press(key, graph) {
-    const verb = ACTIONS.find((each) => each[0] === key)?.[2];
+    const action = ALL_ACTIONS.find((each) => each[0] === key);
+    if (!ACTIONS.includes(action)) return say(NOT_SAVED);
     const box = graph.current();
     const f = box === null ? null : graph.view.functionOf(box);
-    if (f) this.act(verb, f, () => stackText(graph.view, box));
+    if (f) this.act(action[2], f, () => stackText(graph.view, box));
     else say('Point at a function, or select one with the arrow keys, first.');
   }
 

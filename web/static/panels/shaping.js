@@ -1,12 +1,12 @@
 // All that shapes the tree that is shown: the menu of a box, chips, the Simplify menu, the sandwich, and the table of
 // the tree. main.js connects it as one part.
 
-import { ACTIONS, ALL_ACTIONS, BoxMenu } from '../graph/box_menu.js';
+import { ALL_ACTIONS, BoxMenu } from '../graph/box_menu.js';
 import { Sandwich } from '../graph/sandwich.js';
 import { Menu } from '../page/menu.js';
 import { shownTabs } from '../page/beside.js';
 import { byId } from '../page/dom.js';
-import { NOT_SAVED, say } from '../page/toast.js';
+import { say } from '../page/toast.js';
 import { isReport } from '../server/connection.js';
 import { searchTarget } from '../model/shape.js';
 import { SHAPES, WEIGHTS } from '../model/state.js';
@@ -51,7 +51,7 @@ export class Shaping {
 
   /** The keys that act on a box, and those of the Simplify menu. */
   get keys() {
-    const actions = ALL_ACTIONS.map((each) => [each[0], () => (ACTIONS.includes(each) ? this.boxMenu.press(each[0], this.pointed()) : say(NOT_SAVED))]);
+    const actions = ALL_ACTIONS.map(([key]) => [key, () => this.boxMenu.press(key, this.pointed())]);
     const { simplify } = this;
     const menu = ['m', () => this.boxMenu.openAt(this.pointed(), this.pointed().current())];
     if (isReport) return Object.fromEntries([...actions, menu]);
