@@ -79,6 +79,7 @@ C_SOURCES = (
     "unwind/rowtable.c",
     "unwind/go_pclntab.c",
     "unwind/compile.c",
+    "process/moved_code.c",
     "process/maps.c",
     "sampling/jitter.c",
     "wire/intervals.c",

@@ -44,7 +44,7 @@ static void agent_free(struct agent *a)
     pages_free(a->traces, sizeof(struct trace_slot) * TRACE_SLOTS);
     pages_free(a->stack_copy, STACK_COPY_BYTES);
     pages_free(a->parked_frames, MAX_FRAMES * 8);
-    pages_free(a->text, 2 * TEXT_BYTES);
+    pages_free(a->text, SCRATCH_BYTES);
     pages_free(a->modules_out.data, a->modules_out.capacity);
     pages_free(a->threads_out.data, a->threads_out.capacity);
     pages_free(a->codes_out.data, a->codes_out.capacity);
@@ -66,7 +66,7 @@ static int agent_allocate(struct agent *a)
     a->traces = agent_pages(a, sizeof(struct trace_slot) * TRACE_SLOTS);
     a->stack_copy = agent_pages(a, STACK_COPY_BYTES);
     a->parked_frames = agent_pages(a, MAX_FRAMES * 8);
-    a->text = agent_pages(a, 2 * TEXT_BYTES);
+    a->text = agent_pages(a, SCRATCH_BYTES);
     return a->modules && a->slots && a->rule_cache && a->call_cache && a->rules && a->traces && a->stack_copy &&
                    a->parked_frames && a->text ? outboxes_new(a) : -1;
 }

@@ -97,7 +97,8 @@ static void memory_map_add(struct agent *a, struct memory_map *map, const struct
 static i32 memory_map_read(struct agent *a, struct memory_map *map, u32 line_limit)
 {
     char *text = (char *)a->text;
-    u64 base = 0, base_inode = 0, base_device = 0, barrier_end = 0;
+    struct mapped_file file = {0, 0, 0, 0, text + 2 * TEXT_BYTES};
+    u64 barrier_end = 0;
     u32 held = 0, lines = 0;
     i32 fd = open_readonly(a, "/proc/self/maps");
     if (fd < 0)
@@ -118,13 +119,11 @@ static i32 memory_map_read(struct agent *a, struct memory_map *map, u32 line_lim
                 close_fd(fd);
                 return -1;
             }
-            if (line.offset == 0 && line.path_bytes) {
-                base = line.start;
-                base_inode = line.inode;
-                base_device = line.device;
-            }
-            memory_map_add(a, map, &line, base_inode == line.inode && base_device == line.device ? base : 0,
-                           barrier_end);
+            if (line.offset == 0 && line.path_bytes)
+                mapped_file_keep(&file, &line);
+            else
+                moved_code_adopt(a, &file, &line);
+            memory_map_add(a, map, &line, is_line_of(&file, &line) ? file.headers : 0, barrier_end);
             if (!line.readable && !line.writable && !line.executable)
                 barrier_end = line.end;
         }

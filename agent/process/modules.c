@@ -137,29 +137,36 @@ static void module_place(struct module *m, u64 file_offset, const struct elf_seg
     }
 }
 
+/* Read the program headers of the ELF image at `headers`. Returns their number, and sets `*image_bias`; 0 if there are none,
+ * or none is loaded. */
+static u32 segments_read(struct agent *a, u64 headers, struct elf_segment *segments, u64 *image_bias)
+{
+    struct elf_header header;
+    u32 i, count;
+    if (!headers || read_memory(a, headers, &header, sizeof header) != sizeof header ||
+        *(u32 *)header.ident != 0x464c457f || header.phentsize != sizeof(struct elf_segment))
+        return 0;
+    count = header.phnum < SEGMENTS_MAX ? header.phnum : SEGMENTS_MAX;
+    if (read_memory(a, headers + header.phoff, segments, count * sizeof segments[0]) != (i64)(count * sizeof segments[0]))
+        return 0;
+    for (i = 0; i < count; i++)
+        if (segments[i].type == PT_LOAD_) {
+            *image_bias = headers - (segments[i].vaddr - segments[i].offset);
+            return count;
+        }
+    return 0;
+}
+
 /* Fill biases, text range, build-id and .eh_frame from the program headers mapped at `base`. */
 static void module_read_headers(struct agent *a, struct module *m, u64 base)
 {
-    struct elf_header header;
     struct elf_segment segments[SEGMENTS_MAX];
     u64 file_offset = m->start - m->load_bias; /* the offset known so far */
-    u32 i, count, found = 0;
-    if (!base || read_memory(a, base, &header, sizeof header) != sizeof header ||
-        *(u32 *)header.ident != 0x464c457f || header.phentsize != sizeof(struct elf_segment))
+    u32 i, count = segments_read(a, base, segments, &m->image_bias);
+    if (!count)
         return;
     m->headers = base;
-    count = header.phnum < SEGMENTS_MAX ? header.phnum : SEGMENTS_MAX;
-    if (read_memory(a, base + header.phoff, segments, count * sizeof segments[0]) !=
-        (i64)(count * sizeof segments[0]))
-        return;
-    for (i = 0; i < count && !found; i++) {
-        if (segments[i].type == PT_LOAD_) {
-            m->image_bias = m->load_bias = base - (segments[i].vaddr - segments[i].offset);
-            found = 1;
-        }
-    }
-    if (!found)
-        return;
+    m->load_bias = m->image_bias;
     m->text_start = m->start - m->load_bias;
     m->text_end = m->end - m->load_bias;
     for (i = 0; i < count; i++) {

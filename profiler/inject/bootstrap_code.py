@@ -11,16 +11,19 @@ Only on the thread that traces. mmap(2), proc(5).
 
 from __future__ import annotations
 
+import errno
 import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ..errors import CannotAttachError
 from ..linux import remote_syscall
 from ..linux.maps import read_maps
 from .frida_footprint import is_left_by_frida
 
 # Frida takes the first code that its bootstrapper fits into, which is some KiB; but less than this.
 BOOTSTRAPPER_BYTES_MAX = 65536
+CODE_ACCESS = mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
 
 
 @dataclass
@@ -70,6 +73,7 @@ def begin(pid: int, believed_addr: int) -> CodeSwap | None:
         None when there is no code.
 
     Raises:
+        CannotAttachError: the process may not map new code.
         OSError: nothing can be mapped.
     """
     if believed_addr % mmap.PAGESIZE:
@@ -77,11 +81,37 @@ def begin(pid: int, believed_addr: int) -> CodeSwap | None:
     for start, end, _ in _code(pid):
         if start <= believed_addr < end:
             size_bytes = end - believed_addr
-            access = mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
-            return CodeSwap(
-                believed_addr, size_bytes, remote_syscall.map_memory(pid, size_bytes, access)
-            )
+            return CodeSwap(believed_addr, size_bytes, _map_code(pid, size_bytes))
     return None
+
+
+def require_code_memory(pid: int) -> None:
+    """Find out whether a process may map new code, before Frida tries: a failure would change the
+    errno of its main thread, which stands still.
+
+    Raises:
+        CannotAttachError: it may not. Nothing of it has changed.
+    """
+    try:
+        start = _map_code(pid, mmap.PAGESIZE)
+    except OSError:
+        return
+    remote_syscall.unmap(pid, start, mmap.PAGESIZE)
+
+
+def _map_code(pid: int, size_bytes: int) -> int:
+    """Make the process map memory for code, and return its runtime_addr."""
+    try:
+        return remote_syscall.map_memory(pid, size_bytes, CODE_ACCESS)
+    except OSError as error:
+        if error.errno != errno.EACCES:
+            raise
+        raise CannotAttachError(
+            f"process {pid} may not map new code, which the agent is: MemoryDenyWriteExecute of "
+            "systemd, PR_SET_MDWE or SELinux's execmem forbids it",
+            "nothing was changed; allow it for a service until it is started again: systemctl edit "
+            "--runtime UNIT, MemoryDenyWriteExecute=no; or record it with perf",
+        ) from error
 
 
 def _code(pid: int) -> Iterator[tuple[int, int, str]]:

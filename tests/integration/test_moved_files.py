@@ -1,19 +1,21 @@
-"""Programs whose files are not what their paths say by now: containers, upgrades."""
+"""Programs whose code is not where their files' paths say: containers, upgrades, huge pages."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import receipt
 from objects import run
-from recording import record, stacks
-from running import Target
+from recording import complete_share, doubts, record, stacks
+from running import Start, Target
 from targetbuild import SOURCES
 
-pytestmark = pytest.mark.needs("attach", "gcc", "mount-namespace")
+pytestmark = pytest.mark.needs("attach", "gcc")
 
 
 def build(folder: Path, name: str) -> Path:
@@ -28,6 +30,7 @@ def build(folder: Path, name: str) -> Path:
     return folder
 
 
+@pytest.mark.needs("mount-namespace")
 def test_private_copies_and_replaced_files_are_named_by_what_runs(
     adopt: Callable[[Target], Target], seconds: float, tmp_path: Path
 ) -> None:
@@ -48,3 +51,17 @@ def test_private_copies_and_replaced_files_are_named_by_what_runs(
             assert seen.share(name) > 0.2, seen.heaviest()
         assert not seen.names() & {"public_program", "upgraded_program"}
     assert target.finish() == ["moved 1"]
+
+
+def test_code_in_anonymous_memory_is_still_the_files(start: Start, seconds: float) -> None:
+    target = start("hugetext")
+    maps = Path(f"/proc/{target.pid}/maps").read_text()
+    assert not re.search(r"r-xp .*/hugetext", maps), "the program has moved its code"
+    before = receipt.take_at_rest(target.pid)
+    capture = record(target.pid, seconds / 2)
+    seen = stacks(capture)
+    assert receipt.harm_after_settling(target.pid, before) == []
+    assert target.finish() == ["moved 1"]
+    assert seen.share("inner") > 0.9, seen.heaviest()
+    assert min(seen.share("outer"), seen.share("main")) > 0.9, seen.heaviest()
+    assert complete_share(capture) > 0.99, doubts(capture)

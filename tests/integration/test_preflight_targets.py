@@ -97,6 +97,21 @@ SOURCES = {
             for (at = 0; at + 150 < most; at += 2) mprotect(pages + at * 4096, 4096, PROT_READ);
             return read(0, &byte, 1) < 0;
         }""",
+    "codeless": """
+        #include <errno.h>
+        #include <stdio.h>
+        #include <sys/prctl.h>
+        #include <unistd.h>
+        int main(void) {
+            char byte;
+            if (prctl(65 /* PR_SET_MDWE */, 1L, 0L, 0L, 0L)) return 1;
+            errno = 0;
+            puts("ready");
+            fflush(stdout);
+            if (read(0, &byte, 1)) return 1;
+            printf("errno %d\\n", errno);
+            return 0;
+        }""",
     "headless": """
         #include <pthread.h>
         #include <unistd.h>
@@ -230,6 +245,16 @@ def test_no_room_for_mappings(run: Callable[[str], Target]) -> None:
     target = run("mapped")
     refuse(target.pid, "more mappings (vm.max_map_count)")
     target.finish()
+
+
+@pytest.mark.needs("deny-write-execute")
+def test_process_that_may_not_map_new_code(run: Callable[[str], Target]) -> None:
+    """It cannot be seen from outside. Frida's failure left its errno in the main thread."""
+    target = run("codeless")
+    wait_until(lambda: target.lines, "its first line")
+    refused = cli.run("record", "-p", target.pid, "-d", 1)
+    refused.assert_refused(5, "MemoryDenyWriteExecute", "systemctl edit")
+    assert target.finish() == ["errno 0"]
 
 
 @pytest.mark.needs("gdb")

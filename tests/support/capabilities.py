@@ -320,6 +320,10 @@ CAPABILITIES: dict[str, Capability] = {
     "libgc": Capability(compiles(_MAIN, "-lgc"), ("libgc-dev",), required=False),
     "perl-coro": Capability(works("perl", "-MCoro", "-e", "1"), ("libcoro-perl",), False),
     "pth": Capability(compiles(_MAIN, "-lpth"), ("libpth-dev",), required=False),
+    "deny-write-execute": Capability(  # Linux 6.3
+        works(sys.executable, "-c", "import ctypes; exit(ctypes.CDLL(None).prctl(65, 1, 0, 0, 0))"),
+        required=False,
+    ),
     "mount-namespace": Capability(mount_namespace, ("util-linux", "mount")),
     "unshare": Capability(unshare, ("util-linux",), required=False),
     "valgrind": Capability(command("valgrind"), ("valgrind",), required=False),
