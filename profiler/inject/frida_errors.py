@@ -34,6 +34,7 @@ LOST_MESSAGE = (
     frida.ProcessNotRespondingError,
     frida.InvalidOperationError,
 )
+NO_AUXV = "auxv-not-found"  # Frida's bootstrapper
 
 
 def repeats(error: Exception, pid: int) -> int:
@@ -65,6 +66,12 @@ def explain(error: Exception, pid: int) -> FlametapError:
         return AttachFailedError(
             f"process {pid} ended while it was being attached to: {reason}",
             "what ended it is in its own output or exit status, or in dmesg",
+        )
+    if NO_AUXV in reason:
+        return CannotAttachError(
+            f"process {pid} may not read /proc/self/auxv, which the attach needs: a sandbox of its "
+            "own (Landlock) forbids it",
+            "allow it to read /proc; or record it with perf",
         )
     if isinstance(error, frida.PermissionDeniedError):
         return PermissionRefusedError(

@@ -23,7 +23,6 @@ big mapped files      see ``freeze_estimate``
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 from collections.abc import Callable
@@ -35,6 +34,7 @@ from ..linux.tasks import is_of_kernel
 from . import freeze_estimate, permissions
 from .finding import Finding, Severity, Target
 from .other_agents import check_other_agent
+from .own_procfs import check_own_procfs
 from .spare_memory import check_spare_memory
 from .spare_tasks import check_spare_tasks
 
@@ -139,27 +139,6 @@ def _check_permission(name: str, target: Target) -> Finding:
             "start the container with --cap-add=SYS_PTRACE or --security-opt seccomp=unconfined",
         )
     return Finding(name, Severity.OK, "the kernel allows us to trace it")
-
-
-def _check_own_procfs(name: str, target: Target) -> Finding:
-    """Refuse a target whose /proc does not list it under the pid that it has in its pid namespace.
-
-    That happens in a pid namespace without a /proc of its own. The agent would find the threads of
-    another process there.
-    """
-    own_pid = target.status.own_pid
-    if own_pid != target.pid:
-        with contextlib.suppress(OSError):  # no /proc at all: not what this check refuses
-            seen_from_within = f"{target.proc}/{target.pid}/root/proc"
-            if procfs.read_start_ticks(own_pid, seen_from_within) != procfs.read_start_ticks(
-                target.pid, target.proc
-            ):
-                raise CannotAttachError(
-                    f"{target.subject} is in a pid namespace without a /proc of its own: its "
-                    "threads could not be found",
-                    "mount /proc in that namespace: unshare --mount-proc instead of unshare --pid",
-                )
-    return Finding(name, Severity.OK, "its /proc is its own")
 
 
 def _check_program(name: str, target: Target) -> Finding:
@@ -375,7 +354,7 @@ CHECKS: list[tuple[str, Callable[[str, Target], Finding], bool]] = [
     ("frozen", _check_frozen, False),
     ("stopped", _check_state, False),
     ("permission", _check_permission, True),
-    ("procfs", _check_own_procfs, False),
+    ("procfs", check_own_procfs, False),
     ("program", _check_program, False),
     ("seccomp", _check_seccomp, False),
     ("spare threads", check_spare_tasks, False),

@@ -27,6 +27,13 @@ def test_fridas_errors_are_told_in_one_line() -> None:
     assert str(error) == f"no permission to attach to process {os.getpid()}: not allowed"
 
 
+def test_sandbox_that_hides_proc_is_named() -> None:
+    words = "bootstrapper failed due to 'auxv-not-found'; please file a bug"
+    error = explain(frida.NotSupportedError(words), os.getpid())
+    assert "Landlock" in str(error)
+    assert error.exit_code == 5
+
+
 @pytest.mark.parametrize("error", [frida.TransportError("lost"), frida.NotSupportedError("odd")])
 def test_target_that_has_ended_is_not_said_to_go_on(error: Exception) -> None:
     with subprocess.Popen(["true"]) as target:

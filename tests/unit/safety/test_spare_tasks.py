@@ -112,6 +112,7 @@ def test_pid_namespace_with_and_without_its_own_procfs(
     within.mkdir(parents=True)
     (folder / "root").unlink()
     (folder / "root").symlink_to(tmp_path / "root")
+    (within.parent / "self").symlink_to("1")
     before = " ".join("0" * 18)
     (folder / "stat").write_text(f"{PID} (demo) S {before} 5000 0\n")
     (within / "stat").write_text(f"1 (first) S {before} {start_ticks} 0\n")
@@ -121,6 +122,17 @@ def test_pid_namespace_with_and_without_its_own_procfs(
         error = refusal(fake)
         assert "pid namespace without a /proc of its own" in error.message
         assert "--mount-proc" in error.hint
+
+
+def test_root_without_procfs(fake: FakeProc, tmp_path: Path) -> None:
+    folder = fake.process(PID, maps=LIBC, program=DYNAMIC)
+    root = tmp_path / "root"
+    root.mkdir()
+    (folder / "root").unlink()
+    (folder / "root").symlink_to(root)
+    error = refusal(fake)
+    assert "without /proc" in error.message
+    assert f"mount -t proc proc {root}/proc" in error.hint
 
 
 def test_frozen_control_group(fake: FakeProc, tmp_path: Path) -> None:
