@@ -18,11 +18,11 @@ from flametap.capture.live import Capture
 from flametap.linux.maps import read_maps
 from flametap.linux.process_memory import ProcessMemory
 from flametap.model import Clock, FrameKind, ManagedVerdict
-from flametap.symbols.interpreters.loaded_symbols import LoadedElf
-from flametap.symbols.interpreters.mapped_files import mapped_files
 from flametap.symbols.interpreters.ruby import recipes
 from flametap.symbols.interpreters.ruby.layout import layout_of
 from flametap.symbols.interpreters.ruby.stripped import find_loop, find_machine
+from flametap.symbols.locate.loaded_symbols import LoadedElf
+from flametap.symbols.locate.mapped_files import mapped_files
 from flametap.symbols.object.elf import from_bytes
 from nightly import nightly
 from recording import capturing, complete_share, record

@@ -9,7 +9,7 @@ from fake_memory import FakeMemory
 from flametap.linux.process_memory import MemoryReadError
 from flametap.symbols.interpreters.hotspot.names import JavaNames
 from flametap.symbols.interpreters.hotspot.tables import read_tables
-from flametap.symbols.interpreters.loaded_symbols import LoadedElf, LoadedSymbol
+from flametap.symbols.locate.loaded_symbols import LoadedElf, LoadedSymbol
 from flametap.symbols.names.limits import Budgets
 from flametap.wire.abi import CODE_PARTS, JAVA_NO_INDEX
 from flametap.wire.events import Code, CodePart

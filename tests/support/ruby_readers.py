@@ -8,12 +8,12 @@ from pathlib import Path
 from fake_memory import FakeMemory
 from flametap.linux.elf_headers import PT_LOAD, ProgramHeader
 from flametap.linux.process_memory import MemoryReadError
-from flametap.symbols.interpreters.loaded_symbols import LoadedElf, LoadedSymbol
 from flametap.symbols.interpreters.recipe import Recipe
 from flametap.symbols.interpreters.ruby import check, recipes
 from flametap.symbols.interpreters.ruby.layout import layout_of
 from flametap.symbols.interpreters.ruby.names import RubyNames
 from flametap.symbols.interpreters.ruby.paths import origin_of_ruby
+from flametap.symbols.locate.loaded_symbols import LoadedElf, LoadedSymbol
 from flametap.symbols.names.limits import Budgets
 from flametap.wire.abi import CODE_PARTS, NO_POSITION, RUBY_IN_C, RUBY_SINGLETON
 from flametap.wire.events import Code, CodePart

@@ -17,6 +17,8 @@ from ...linux.maps import read_maps
 from ...linux.process_memory import MemoryReadError, ProcessMemory
 from ...linux.procfs import PROC
 from ...wire.abi import RECIPES_MAX
+from ..locate.loaded_symbols import LoadedElf
+from ..locate.mapped_files import MappedFile, mapped_files
 from ..locate.open_file import Root
 from ..locate.process_code import open_mapped
 from ..object.elf import ElfError, ElfFile
@@ -24,8 +26,6 @@ from .found import CPYTHON, HOTSPOT, RUBY, V8, Checked, FoundInterpreter
 from .hotspot import check as hotspot_check
 from .hotspot import recipes as hotspot
 from .hotspot.tables import has_tables
-from .loaded_symbols import LoadedElf
-from .mapped_files import MappedFile, mapped_files
 from .python import check, find
 from .python.recipes import make_recipe
 from .recipe import Recipe

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ....linux.elf_headers import PT_LOAD
 from ....linux.process_memory import MemoryReadError, ProcessMemory
 from ....wire.abi import HOTSPOT_HEAPS, RUNTIME_HOTSPOT
-from ..loaded_symbols import LoadedElf
+from ...locate.loaded_symbols import LoadedElf
 from ..recipe import Recipe
 from .routines import Routine, Variables, find_routines
 from .tables import VmTables, read_tables

@@ -16,7 +16,7 @@ import struct
 from dataclasses import dataclass
 
 from ....linux.process_memory import MemoryReadError, ProcessMemory
-from ..loaded_symbols import LoadedElf
+from ...locate.loaded_symbols import LoadedElf
 
 STRUCTS = "gHotSpotVMStructs"
 _MAX_ENTRIES = 1 << 13  # JDK 11 to 25 have 585 to 900

@@ -15,11 +15,11 @@ from ....linux.file_rights import ProcessUser
 from ....linux.maps import read_maps
 from ....linux.process_memory import MemoryReadError, ProcessMemory
 from ....linux.procfs import PROC
+from ...locate.loaded_symbols import LoadedElf
+from ...locate.mapped_files import MappedFile, mapped_files
 from ...locate.open_file import Root
 from ...locate.process_code import open_mapped
 from ...object.elf import ElfError, ElfFile
-from ..loaded_symbols import LoadedElf
-from ..mapped_files import MappedFile, mapped_files
 from .object_layout import TaskLayout
 
 _SECTION = ".AsyncioDebug"

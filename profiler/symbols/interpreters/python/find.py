@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ....linux.process_memory import MemoryReadError, ProcessMemory
+from ...locate.loaded_symbols import LoadedElf, LoadedSymbol
 from ...object.elf import ElfError, ElfFile
 from ..file_symbols import file_symbols
-from ..loaded_symbols import LoadedElf, LoadedSymbol
 from .version import Version, find_version
 
 _RUNTIME, _CODE_TYPE, _STRING_TYPE = "_PyRuntime", "PyCode_Type", "PyUnicode_Type"

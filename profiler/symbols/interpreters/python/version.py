@@ -14,7 +14,7 @@ import struct
 from typing import NamedTuple
 
 from ....linux.process_memory import MemoryReadError, ProcessMemory
-from ..loaded_symbols import LoadedElf
+from ...locate.loaded_symbols import LoadedElf
 
 _TEXT = re.compile(rb"(\d)\.(\d{1,2})\.(\d{1,2})(?:(a|b|rc)(\d+))?\+?\0")
 _NAME = re.compile(r"(?:lib)?python(\d)\.(\d{1,2})")

@@ -13,7 +13,7 @@ import numpy as np
 
 from ....linux.elf_headers import PT_LOAD
 from ....linux.process_memory import MemoryReadError, ProcessMemory
-from ..loaded_symbols import LoadedElf
+from ...locate.loaded_symbols import LoadedElf
 from .objects import element, text_of, variables
 
 _OPERATORS = "+-*/<>"

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from ....linux.process_memory import MemoryReadError, ProcessMemory
 from ....wire.abi import RUBY_CONTROL_FRAMES, RUNTIME_RUBY
+from ...locate.loaded_symbols import LoadedElf, LoadedSymbol
 from ...object.elf import ElfError, ElfFile
 from ..file_symbols import file_symbols
-from ..loaded_symbols import LoadedElf, LoadedSymbol
 from ..recipe import Recipe
 from .classes import find_class_keys, find_symbols
 from .layout import VERSIONS, layout_of

@@ -14,8 +14,8 @@ import numpy as np
 
 from ....linux.elf_headers import PT_LOAD
 from ....linux.process_memory import MemoryReadError, ProcessMemory
+from ...locate.loaded_symbols import LoadedElf, LoadedSymbol
 from ...object.elf import ElfError, ElfFile
-from ..loaded_symbols import LoadedElf, LoadedSymbol
 
 _ENDS_WITH_IT = ("rb_iseq_eval", "rb_iseq_eval_main")
 _MAX_CODE_BYTES = 4096  # of each: 100 to 500

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....linux.process_memory import MemoryReadError, ProcessMemory
-from ..loaded_symbols import LoadedElf
+from ...locate.loaded_symbols import LoadedElf
 
 OLDEST, NEWEST = (9, 4), (14, 99)
 _PREFIX = "v8dbg_"

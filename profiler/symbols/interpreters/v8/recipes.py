@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from ....linux.process_memory import ProcessMemory
 from ....wire.abi import RUNTIME_V8
+from ...locate.loaded_symbols import LoadedElf
 from ...object.elf import ElfError, ElfFile
 from ..file_symbols import FileSymbol, file_symbols
-from ..loaded_symbols import LoadedElf
 from ..recipe import Recipe
 from .layout import Layout, UnknownBuildError, read_layout, read_version, version_text
 

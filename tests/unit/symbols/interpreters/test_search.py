@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from flametap.linux.process_memory import ProcessMemory
-from flametap.symbols.interpreters.loaded_symbols import LoadedElf, LoadedSymbol
 from flametap.symbols.interpreters.python import debug_offsets, find, offsets, recipes
 from flametap.symbols.interpreters.python.version import Version
 from flametap.symbols.interpreters.search import Interpreters, find_interpreters
+from flametap.symbols.locate.loaded_symbols import LoadedElf, LoadedSymbol
 from flametap.wire.abi import RECIPE_WORDS
 from python_frames import Walker
 from python_targets import PythonTarget

@@ -13,8 +13,8 @@ from fake_memory import FakeMemory
 from flametap.linux.process_memory import MemoryReadError
 from flametap.symbols.interpreters.hotspot.recipes import Location, NotReadyError, make_recipe
 from flametap.symbols.interpreters.hotspot.tables import VmTables, read_tables
-from flametap.symbols.interpreters.loaded_symbols import LoadedElf, LoadedSymbol
 from flametap.symbols.interpreters.recipe import Recipe
+from flametap.symbols.locate.loaded_symbols import LoadedElf, LoadedSymbol
 from flametap.wire.abi import ABSENT, HOTSPOT_RECIPE_NAMES, RECIPE_WORDS
 
 DATA = Path(__file__).parents[4] / "data" / "hotspot"

@@ -11,7 +11,7 @@ import pytest
 from fake_memory import FakeMemory
 from flametap.linux.elf_headers import PT_LOAD
 from flametap.linux.process_memory import MemoryReadError
-from flametap.symbols.interpreters.loaded_symbols import LoadedElf, gnu_hash, sysv_hash
+from flametap.symbols.locate.loaded_symbols import LoadedElf, gnu_hash, sysv_hash
 from flametap.symbols.object.elf import ElfFile, from_bytes
 from flametap.symbols.object.symtab import SymbolIndex
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flametap.linux.maps import parse_line
-from flametap.symbols.interpreters.mapped_files import mapped_files
+from flametap.symbols.locate.mapped_files import mapped_files
 
 MAPS = """\
 400000-401000 r--p 00000000 08:01 10 /usr/bin/python3
