@@ -149,6 +149,21 @@ def read_start_s(pid: int, proc: str = PROC) -> float:
     return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + since_boot_s
 
 
+def read_monotonic_offset_ns(pid: int | str, proc: str = PROC) -> int:
+    """How far CLOCK_MONOTONIC of a process is ahead of the machine's: it may be in a time namespace
+    of its own. time_namespaces(7); 0 on a kernel without these.
+    """
+    try:
+        lines = _read_lines(f"{proc}/{pid}/timens_offsets")
+    except FileNotFoundError:
+        return 0
+    for line in lines:
+        name, *fields = line.split()
+        if name == "monotonic" and len(fields) == 2:
+            return int(fields[0]) * 1_000_000_000 + int(fields[1])
+    return 0
+
+
 def read_task_seccomp(pid: int, tid: int, proc: str = PROC) -> tuple[int, int]:
     """(mode, number of filters) of a thread; before Linux 5.9 the number is given as 1."""
     lines = _read_fields(f"{proc}/{pid}/task/{tid}/status")

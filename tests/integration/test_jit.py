@@ -16,7 +16,9 @@ import cli
 import receipt
 from flametap.capture.live import Capture
 from flametap.model import Clock, Frame, FrameKind, SymbolSource
+from flametap.symbols.jit import descriptors
 from nightly import nightly
+from objects import run
 from recording import capturing, complete_share, stacks
 from running import Target, wait_until
 from targetbuild import SOURCES
@@ -93,6 +95,24 @@ def frames_named(capture: Capture, name: str) -> list[Frame]:
     """The frames of all addresses whose function has that name."""
     addresses = range(capture.profile.n_addresses)
     return [f for i in addresses for f in capture.table.frames(i) if f.function.name == name]
+
+
+@pytest.mark.needs("gcc")
+@pytest.mark.parametrize("link", ["-rdynamic", "-O2"], ids=["exported", "hidden"])
+def test_names_of_code_that_is_registered_for_debuggers(
+    adopt: Adopt, link: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As LLVM registers it: nobody has to ask for names. A compiler is larger than this program."""
+    monkeypatch.setattr(descriptors, "MIN_OPENED_BYTES", 0)
+    program, code = tmp_path / "registered", tmp_path / "code.o"
+    run(["gcc", "-O2", link, str(SOURCES / "registered.c"), "-o", str(program)])
+    run(["gcc", "-O2", "-c", str(SOURCES / "registered_code.c"), "-o", str(code)])
+    target = adopt(Target([program, code]))
+    with unharmed(target.pid):
+        capture = record_work(target.pid)
+    check_ratio(capture)
+    assert jit_source(capture).source == "registered for debuggers"
+    assert target.finish() == ["done"]
 
 
 @pytest.mark.needs("node")

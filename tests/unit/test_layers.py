@@ -34,7 +34,10 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         *("linux", "model"),
         *("symbols.dwarf", "symbols.locate", "symbols.names", "symbols.object"),
     ),
-    "symbols.jit": ("errors", "linux", "model", "symbols.names"),
+    "symbols.jit": (
+        *("errors", "linux", "model"),
+        *("symbols.locate", "symbols.names", "symbols.object"),
+    ),
     "symbols.interpreters": (
         *("linux", "model", "wire"),
         *("symbols.debuginfo", "symbols.locate", "symbols.names", "symbols.object"),

@@ -27,6 +27,7 @@ from __future__ import annotations
 import struct
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -139,6 +140,19 @@ class JitDump:
             return self._line_at(self._lines[at], address - start)
         except struct.error:  # the file has been truncated
             return None
+
+    def notes(self) -> Iterator[str]:
+        """Tell what is missing."""
+        if self.file.refusal:
+            yield f"{self.file.path} is not used: {self.file.refusal}"
+        if self.problem:
+            yield f"{self.file.path} cannot be read further: {self.problem}"
+        if self.dropped:
+            yield f"the oldest {self.dropped:,} entries of {self.file.path} are left out"
+
+    def close(self) -> None:
+        """Close the file. Idempotent."""
+        self.file.close()
 
     def _unpack(self, fields: str, data: bytes, at: int) -> tuple[int, ...]:
         return struct.unpack_from(self._order + fields, data, at)

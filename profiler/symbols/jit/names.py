@@ -12,6 +12,7 @@ The result has name, file and line. The full name also shows the level of optimi
                 java.lang.String::hashCode     inlined ones behind "->"
     .NET        instance bool [System.Private.CoreLib] System.String::Equals(string)[Optimized]
                 stub<12> GenerateDispatchStub<GenerateDispatchStub>
+    numba       _ZN8__main__1fB2v1B38c8tJTIeFI…Ex, cfunc._ZN…: C++, with its own use of ABI tags
     others      a mangled C++ or Rust name, or anything
 
 Source: node 20, OpenJDK 17, CPython 3.12 and 3.13 and .NET Core 3.1 as they write;
@@ -52,6 +53,12 @@ _JAVA_HIDDEN = re.compile(r"[/+.]0x[0-9a-f]{8,}")
 _DOTNET = re.compile(
     r".*?\[(?P<assembly>[^\[\]]+)\] (?P<type>\S+?)::(?P<name>\S+?)\(.*\)(?:\[(?P<tier>\w+)\])?"
 )
+# Only numba has a tag of "v" and a number. Another one stands for its options.
+_NUMBA = re.compile(r"(?P<wrapper>cfunc\.|__gufunc__\.)?(?P<name>_ZN\S*B\d+v\d+\S*)")
+_NUMBA_TAG = re.compile(r"\[abi:[^]]*\]")
+_NUMBA_BRACKETS = re.compile(r"_3c([a-z]+)_3e")  # <locals>
+_NUMBA_ADDRESS = re.compile(r"_0x[0-9a-f]{6,}")
+_NUMBA_FROM_PYTHON = "cpython."
 # The runtime makes many equal stubs, one for each use.
 _DOTNET_STUB = re.compile(r"stub<\d+> (?P<name>\w+)<(?P<kind>\w+)>")
 _DOTNET_TIERS = {
@@ -71,6 +78,8 @@ _DOTNET_TIERS = {
 
 def frames_of(text: str) -> tuple[Frame, ...]:
     """Return the frames of a name, outermost first: one, or a chain of inlined ones."""
+    if found := _NUMBA.fullmatch(text):
+        return (_numba_frame(found),)
     text = "".join(c if c.isprintable() else "?" for c in text[:MAX_NAME_CHARACTERS].strip())
     chain = text.split("->") if "->" in text else []
     if len(chain) > 1 and all(_JAVA_PATH.match(part) for part in chain):
@@ -100,6 +109,19 @@ def _frame(text: str) -> Frame:
             return _function_frame(f"{type_name}.{found['name']}", full_name=text)
     name, full_name = demangle(text)
     return _function_frame(name, full_name=full_name)
+
+
+def _numba_frame(found: re.Match[str]) -> Frame:
+    """A function of Python by its name there; those that convert arguments for it are wrappers."""
+    short, full = (
+        _NUMBA_ADDRESS.sub("", _NUMBA_BRACKETS.sub(r"<\1>", _NUMBA_TAG.sub("", name)))
+        for name in demangle(found["name"])
+    )
+    name = short.replace("::", ".")
+    full_name = name + full[len(short) :]
+    if found["wrapper"] or name.startswith(_NUMBA_FROM_PYTHON):
+        name = name.removeprefix(_NUMBA_FROM_PYTHON) + " [wrapper]"
+    return _function_frame(name[:MAX_NAME_CHARACTERS], full_name=full_name[:MAX_NAME_CHARACTERS])
 
 
 def _v8_frame(found: re.Match[str]) -> Frame:

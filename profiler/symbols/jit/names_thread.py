@@ -1,4 +1,5 @@
-"""Find names for generated code, which is in no file, from the files that its runtime writes.
+"""Find names for generated code, which is in no file: in the files that its runtime writes, and in
+what it registers for debuggers in its memory.
 
 This runs in a thread of its own, because a map of 10^6 lines takes a second to read. It starts with
 the first address. An address gets its name when it is first seen, from what is known then, and
@@ -27,6 +28,7 @@ from .growing_file import Growth
 from .jitdump import JitDump
 from .names import frames_of
 from .perfmap import PerfMap
+from .registered import RegisteredCode
 from .runtimes import RuntimeFinder
 
 RETRY_S = 1.0
@@ -36,7 +38,7 @@ MAX_DUMPS = 16
 # executable at the other.
 _SHARED_MEMORY = ("/memfd:", "/dev/zero", "/SYSV", "/dev/shm/")
 
-_Reader = JitDump | PerfMap
+_Reader = JitDump | RegisteredCode | PerfMap
 
 
 class _Asked(NamedTuple):
@@ -63,6 +65,7 @@ class JitNames:
         self._inlines = inlines
         self._files = None if pid is None else JitFiles(pid, proc)
         self._map = None if self._files is None else PerfMap(self._files.perf_map())
+        self._registered = None if pid is None else RegisteredCode(pid, proc)
         self._dumps: list[JitDump] = []
         self._runtimes = RuntimeFinder()
         self._changed = threading.Condition()
@@ -170,7 +173,7 @@ class JitNames:
             if self._thread.is_alive():  # it waits for a file system that does not answer
                 return
         for reader in self._readers():
-            reader.file.close()
+            reader.close()
         if self._files is not None:
             self._files.close()
 
@@ -181,8 +184,9 @@ class JitNames:
         self._changed.notify_all()
 
     def _readers(self) -> list[_Reader]:
-        """Return the dumps, which have times and lines, then the perf map."""
-        return [*self._dumps, *([] if self._map is None else [self._map])]
+        """Return the dumps, which have times and lines, then what has times, then the perf map."""
+        others = (self._registered, self._map)
+        return [*self._dumps, *(reader for reader in others if reader is not None)]
 
     # -- the thread -----------------------------------------------------------------------------
 
@@ -272,18 +276,7 @@ class JitNames:
 
     def _notes(self, has_names: bool) -> Iterable[str]:
         for reader in self._readers():
-            file = reader.file
-            if file.refusal:
-                yield f"{file.path} is not used: {file.refusal}"
-            if isinstance(reader, PerfMap):
-                if reader.garbage:
-                    yield f"{reader.garbage:,} lines of {file.path} are invalid"
-                if reader.skipped_bytes:
-                    yield f"the first {reader.skipped_bytes >> 20} MiB of {file.path} are left out"
-            elif reader.problem:
-                yield f"{file.path} cannot be read further: {reader.problem}"
-            if reader.dropped:
-                yield f"the oldest {reader.dropped:,} entries of {file.path} are left out"
+            yield from reader.notes()
         if self._nameless:
             yield f"{len(self._nameless):,} of {self._total:,} addresses have no name"
         if self._nameless or not self._total:

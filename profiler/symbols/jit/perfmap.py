@@ -13,6 +13,7 @@ Source: tools/perf/Documentation/jit-interface.txt in the Linux sources.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -133,6 +134,21 @@ class PerfMap:
         except ValueError:
             pass
         return ""
+
+    def notes(self) -> Iterator[str]:
+        """Tell what is missing."""
+        if self.file.refusal:
+            yield f"{self.file.path} is not used: {self.file.refusal}"
+        if self.garbage:
+            yield f"{self.garbage:,} lines of {self.file.path} are invalid"
+        if self.skipped_bytes:
+            yield f"the first {self.skipped_bytes >> 20} MiB of {self.file.path} are left out"
+        if self.dropped:
+            yield f"the oldest {self.dropped:,} entries of {self.file.path} are left out"
+
+    def close(self) -> None:
+        """Close the file. Idempotent."""
+        self.file.close()
 
 
 def parse_lines(text: bytes) -> Lines:

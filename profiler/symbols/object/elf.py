@@ -111,6 +111,12 @@ class ElfFile(ObjectFile):
             raise ElfError(f"{section.name} is too large to be read")
         return self._bytes(section.offset, section.size, section.name or "section")
 
+    def part(self, section: Section, offset: int, size: int) -> bytes:
+        """Up to ``size`` bytes of a section from ``offset`` on, as stored."""
+        if section.kind == SHT_NOBITS or not 0 <= offset < section.size:
+            return b""
+        return self._read(section.offset + offset, min(size, section.size - offset))
+
     def at_addr(self, file_addr: int, size: int) -> bytes:
         """``size`` loaded bytes at a file_addr, ``b""`` when they are not in the file."""
         for segment in self.segments:

@@ -56,6 +56,18 @@ from flametap.symbols.names.table import JIT_MODULE
          "AllocateTemporaryEntryPoints", "", 0, "<PRECODE_FIXUP> [stub]"),
         ("native int [Python.Runtime] P.T+<>c::<Get>b__1_0(class [a]B.C,string)[Tier0]",
          "P.T+<>c.<Get>b__1_0", "", 0, "[baseline]"),
+        # numba 0.62
+        ("_ZN8__main__4psumB2v2B90c8tJTC_2fWQAliW1xhDEoY6EEMEUOEMISPGsAQMVj4QniQ4IXKQEMXwoMGLoQDDVsQR1"
+         "NHAS2hQ9XgStYwm4ogLE0AE5ArrayIdLi1E1C7mutable7alignedE",
+         "__main__.psum", "", 0, "__main__.psum(Array<double, 1, C, mutable, aligned>)"),
+        ("_ZN7cpython8__main__7collatzB2v1B38c8tJTIeFIjxB2IKSgI4CrvQClQZ6FczSBAA_3dEx",
+         "__main__.collatz [wrapper]", "", 0, "cpython.__main__.collatz(long long)"),
+        ("cfunc._ZN8__main__7collatzB2v1B38c8tJTIeFIjxB2IKSgI4CrvQClQZ6FczSBAA_3dEx",
+         "__main__.collatz [wrapper]", "", 0, "__main__.collatz(long long)"),
+        ("_ZN5numba7parfors15parfor_lowering12_3clocals_3e13reduction_addB2v7B2c8Ed",
+         "numba.parfors.parfor_lowering.<locals>.reduction_add", "", 0, "(double)"),
+        ("_ZN13_3cdynamic_3e36__numba_parfor_gufunc_0x7f4c9870d050B2v6B2c8Ed",
+         "<dynamic>.__numba_parfor_gufunc", "", 0, "(double)"),
         # The rest
         ("_ZN3foo3barEi", "foo::bar", "", 0, "foo::bar(int)"),
         ("void ns::f<int>(int, char)", "void ns::f<int>(int, char)", "", 0, ""),
