@@ -2,8 +2,9 @@
 
 To find the dynamic loader, Frida 17 searches all named mappings, and the main thread is stopped
 meanwhile. A mapping that is not an ELF file on disk (a data file, shared memory, a memfd) is read
-completely through ``/proc/PID/mem``, four times. A file mapped in several pieces is read from each
-piece to the end of the last one. Observed with strace on 17.26; the contents make no difference.
+completely through ``/proc/PID/mem``, four times, but not beyond the end of the file: databases such
+as LMDB map 500 MiB of a file of some KiB. A file mapped in several pieces is read from each piece
+to the end of the last one. Observed with strace on 17.26; the contents make no difference.
 The other threads keep running unless they wait for the main thread.
 """
 
@@ -26,6 +27,7 @@ SECONDS_PER_BYTE = 6e-3 / (1 << 20)
 MAX_MAPPING_BYTES = 1 << 31
 # A smaller file takes less than 2 ms: not worth opening to see whether it is an ELF file.
 MIN_FILE_BYTES = 256 << 10
+_UNKNOWN_BYTES = 1 << 62  # of a file that cannot be opened: as many as are mapped
 
 
 def estimate_s(pid: int, mappings: list[Mapping], proc: str = procfs.PROC) -> float:
@@ -45,15 +47,15 @@ def estimate_s(pid: int, mappings: list[Mapping], proc: str = procfs.PROC) -> fl
     for pieces in by_file.values():
         if sum(piece.size for piece in pieces) < MIN_FILE_BYTES:
             continue
-        if _is_elf_file(user, pieces[0]):
-            continue
+        file_bytes = _file_bytes(user, pieces[0])
         # All anonymous shared memory has one name ("/dev/zero (deleted)"); each mapping of it is
         # read once.
         joined = not pieces[0].is_deleted
         # An unreadable piece is not read, but the pieces after it are read once more for it.
         for index, piece in enumerate(pieces, start=1):
             if piece.permissions.startswith("r") and piece.size < MAX_MAPPING_BYTES:
-                total_bytes += piece.size * (index if joined else 1)
+                read_bytes = min(piece.size, max(file_bytes - piece.file_offset, 0))
+                total_bytes += read_bytes * (index if joined else 1)
     return total_bytes * SECONDS_PER_BYTE
 
 
@@ -65,13 +67,18 @@ def _is_read_by_frida(mapping: Mapping) -> bool:
     return mapping.path.startswith("/")  # not [heap], [stack], [anon:…]
 
 
-def _is_elf_file(user: ProcessUser, mapping: Mapping) -> bool:
+def _file_bytes(user: ProcessUser, mapping: Mapping) -> int:
+    """Return how much of the mapped file can be read: nothing of an ELF file, which Frida knows;
+    all that is mapped where that cannot be told.
+    """
     descriptor = open_mapped_file(user, mapping)
     if descriptor is None:
-        return False
+        return _UNKNOWN_BYTES
     try:
-        return executable.is_elf(descriptor)
+        if executable.is_elf(descriptor):
+            return 0
+        return os.fstat(descriptor).st_size
     except OSError:
-        return False
+        return _UNKNOWN_BYTES
     finally:
         os.close(descriptor)

@@ -234,6 +234,16 @@ def test_libraries_are_not_read_whole(fake: FakeProc, tmp_path: Path) -> None:
     assert freeze_estimate.estimate_s(PID, procfs.read_mappings(PID, fake.proc), fake.proc) == 0
 
 
+def test_nothing_is_read_beyond_the_end_of_a_file(fake: FakeProc, tmp_path: Path) -> None:
+    """LMDB maps 500 MiB and more of a small file."""
+    database = tmp_path / "data.mdb"
+    database.write_bytes(bytes(2 * MIB))
+    maps = mapping(0x1000_0000, 500 * MIB, str(database), "r--s")
+    fake.process(PID, uid=os.geteuid(), maps=maps)
+    estimate_s = freeze_estimate.estimate_s(PID, procfs.read_mappings(PID, fake.proc), fake.proc)
+    assert estimate_s == pytest.approx(2 * MIB * freeze_estimate.SECONDS_PER_BYTE)
+
+
 # --- rights
 
 
