@@ -311,8 +311,8 @@ def _with_sampling_options(command: _Command, rate: str, budget_percent: str) ->
             click.option(
                 "--force",
                 is_flag=True,
-                help="Attach even if that freezes the process for seconds, or if its seccomp "
-                "filter cannot be read.",
+                help="Attach although a check that may be a false alarm says no: a seccomp filter "
+                "that cannot be read, remains of another Frida tool, little memory.",
             ),
         ]
     ):

@@ -1,11 +1,16 @@
-"""What Frida does on its own, and may not do here: print into the target's output, and unpack and
-start programs.
+"""What Frida does on its own, and may not do here: print into the target's output, read all of its
+memory, and unpack and start programs.
 
 **Print.** Frida's agent has a C library of its own that writes to descriptors 1 and 2, the
 target's. When its connection is cut before it has come up, it says so there: "[Frida INFO]
 agent.vala:217: Unable to start agent: …". Whatever it logs goes through one format string. The
 agent comes to the target as a memory file (memfd_create(2)) of our process, which the target's
 loader maps; there that string is made empty, once, before it is first sent.
+
+**Read all memory.** To find the dynamic loader, Frida looks at each named mapping of the target,
+while its main thread stands still. What is no ELF file on disk it reads completely from the
+target's memory, four times: a data file, the shared memory of a database, at 6 ms per MiB. It does
+without what cannot be read. So a large read fails unless an ELF image begins there.
 
 **Unpack.** Frida looks for phones, too: with the first attach it unpacks a daemon for iOS devices
 (``idund``, 10 MB) into a new folder of the temporary one and starts it. That outlives us by half a
@@ -70,6 +75,42 @@ def _constants(file: mmap.mmap) -> Iterator[tuple[int, int]]:
 def _no_folder(path: bytes, mode: int) -> int:
     ctypes.set_errno(errno.EACCES)
     return -1
+
+
+# The largest library that we know has 800 MB; a smaller read takes less than 2 ms.
+LARGE_READ_BYTES = 256 << 10
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.pread64.restype = ctypes.c_ssize_t
+_libc.pread64.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64)
+
+
+def _read_image(descriptor: int, to: int, size: int, offset: int) -> int:
+    """pread(2), as Frida calls it for the target's memory."""
+    if size >= LARGE_READ_BYTES:
+        begin = _libc.pread64(descriptor, to, len(elf_headers.MAGIC), offset)
+        if begin != len(elf_headers.MAGIC) or ctypes.string_at(to, begin) != elf_headers.MAGIC:
+            ctypes.set_errno(errno.EIO)
+            return -1
+    return int(_libc.pread64(descriptor, to, size, offset))
+
+
+_pread = ctypes.CFUNCTYPE(
+    *(ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64),
+    use_errno=True,
+)(_read_image)
+
+
+def read_no_data(library: str) -> bool:
+    """Has Frida read of the target's memory what may be a library. Done again it changes nothing.
+
+    Args:
+        library: path of the loaded ``_frida`` extension module.
+
+    Returns:
+        False when the library does not call libc's pread(2).
+    """
+    return all([plt_hook.redirect(library, name, _pread) for name in (b"pread", b"pread64")])
 
 
 # Frida calls it for as long as the process lives.

@@ -125,6 +125,7 @@ class Session:
         self._presence = Presence(self.pid)
         ptrace_hook.install(frida._frida.__file__)
         frida_quirks.refuse_folders(frida._frida.__file__)
+        frida_quirks.read_no_data(frida._frida.__file__)
         self._wait_until_untraced()
         self.attached.begin()
         if seccomp_filters.allow_timers(self.pid):

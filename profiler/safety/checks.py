@@ -18,7 +18,6 @@ seccomp filter        evaluated for each system call that an attach makes (``sec
 no spare tasks        GLib aborts the process when a thread cannot be started
 no spare mappings     GLib aborts the process when memory cannot be mapped
 no spare memory       the kernel kills the largest process of the control group
-big mapped files      see ``freeze_estimate``
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from ..errors import CannotAttachError, PermissionRefusedError
 from ..linux import executable, procfs, seccomp, seccomp_filters
 from ..linux.elf_headers import EM_X86_64
 from ..linux.tasks import is_of_kernel
-from . import freeze_estimate, permissions
+from . import permissions
 from .finding import Finding, Severity, Target
 from .other_agents import check_other_agent
 from .own_procfs import check_own_procfs
@@ -331,20 +330,6 @@ def _check_limits(name: str, target: Target) -> Finding:
     return Finding(name, Severity.OK, "its limits allow the agent's files and memory")
 
 
-def _check_freeze(name: str, target: Target) -> Finding:
-    estimate_s = target.freeze_estimate_s()
-    if estimate_s < freeze_estimate.WARN_S:
-        return Finding(name, Severity.OK, "no large mapped files")
-    message = (
-        f"{target.subject} would stand still for about {estimate_s:.1f} s: an attach stops its "
-        "main thread and reads all its shared memory and mapped files"
-    )
-    if estimate_s < freeze_estimate.REFUSE_S:
-        return Finding(name, Severity.WARNING, message)
-    hint = "if the process may stand still for that long: --force"
-    return Finding.unless_forced(name, message, hint)
-
-
 # Name, function, and whether a refusal makes the remaining checks pointless.
 CHECKS: list[tuple[str, Callable[[str, Target], Finding], bool]] = [
     ("process", _check_self, True),
@@ -360,7 +345,6 @@ CHECKS: list[tuple[str, Callable[[str, Target], Finding], bool]] = [
     ("spare threads", check_spare_tasks, False),
     ("spare memory", check_spare_memory, False),
     ("limits", _check_limits, False),
-    ("freeze", _check_freeze, False),
     ("other agents", check_other_agent, False),
 ]
 # Each of these can take more than a millisecond, too long for a list of all processes.

@@ -9,7 +9,6 @@ from ..errors import CannotAttachError, FlametapError
 from ..linux import procfs
 from ..linux.maps import Mapping
 from ..linux.procfs import ProcessStatus
-from . import freeze_estimate
 
 
 class Severity(str, Enum):
@@ -61,9 +60,5 @@ class Target:
         if self._mappings is None:
             self._mappings = procfs.read_mappings(self.pid, self.proc)
         return self._mappings
-
-    def freeze_estimate_s(self) -> float:
-        """Estimate how long the attach will stop the main thread, in seconds."""
-        return freeze_estimate.estimate_s(self.pid, self.mappings(), self.proc)
 
     _mappings: list[Mapping] | None = field(default=None, init=False, repr=False)

@@ -31,7 +31,6 @@ class Preflight:
     command: str
     user: str
     threads: int
-    freeze_estimate_s: float  # how long the attach will stop the main thread
     warnings: tuple[str, ...] = ()
 
 
@@ -40,8 +39,8 @@ def check(pid: int, *, force: bool = False, proc: str = procfs.PROC) -> Prefligh
 
     Args:
         pid: the process.
-        force: accept a long freeze of the target (``freeze_estimate.REFUSE_S``), a seccomp filter
-            that cannot be read, or another Frida agent (``Finding.can_be_forced``).
+        force: accept what may be a false alarm, such as a seccomp filter that cannot be read
+            (``Finding.can_be_forced``).
         proc: where procfs is mounted.
 
     Raises:
@@ -59,7 +58,6 @@ def check(pid: int, *, force: bool = False, proc: str = procfs.PROC) -> Prefligh
             warnings.append(finding.message)
     try:
         target = Target(pid, proc)
-        estimate_s = target.freeze_estimate_s()
     except procfs.GONE as error:
         raise _gone(pid) from error
     return Preflight(
@@ -67,7 +65,6 @@ def check(pid: int, *, force: bool = False, proc: str = procfs.PROC) -> Prefligh
         command=target.command,
         user=permissions.user_name(target.status.uids[0]),
         threads=target.status.threads,
-        freeze_estimate_s=estimate_s,
         warnings=tuple(warnings),
     )
 

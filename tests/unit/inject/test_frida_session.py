@@ -23,6 +23,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     for module, name in (
         (ptrace_hook, "install"),
         (frida_quirks, "refuse_folders"),
+        (frida_quirks, "read_no_data"),
         (Attach, "begin"),
         (ForkHold, "ask"),
         (ForkHold, "let_go"),
