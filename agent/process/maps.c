@@ -97,7 +97,7 @@ static void memory_map_add(struct agent *a, struct memory_map *map, const struct
 static i32 memory_map_read(struct agent *a, struct memory_map *map, u32 line_limit)
 {
     char *text = (char *)a->text;
-    struct mapped_file file = {0, 0, 0, 0, text + 2 * TEXT_BYTES};
+    struct mapped_file file = {0, 0, 0, 0, 0, text + 2 * TEXT_BYTES};
     u64 barrier_end = 0;
     u32 held = 0, lines = 0;
     i32 fd = open_readonly(a, "/proc/self/maps");
@@ -123,6 +123,7 @@ static i32 memory_map_read(struct agent *a, struct memory_map *map, u32 line_lim
                 mapped_file_keep(&file, &line);
             else
                 moved_code_adopt(a, &file, &line);
+            mapped_file_extend(&file, &line);
             memory_map_add(a, map, &line, is_line_of(&file, &line) ? file.headers : 0, barrier_end);
             if (!line.readable && !line.writable && !line.executable)
                 barrier_end = line.end;

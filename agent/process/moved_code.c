@@ -7,6 +7,7 @@
 /* A file whose headers are mapped. */
 struct mapped_file {
     u64 headers;                          /* runtime_addr, 0: none */
+    u64 end;                              /* of its last mapping so far */
     u64 inode, device;
     u32 path_bytes;
     char *path;                           /* MAPPED_PATH_BYTES of its own */
@@ -27,6 +28,13 @@ static u32 is_line_of(const struct mapped_file *file, const struct map_line *lin
     return file->inode == line->inode && file->device == line->device;
 }
 
+/* Note where the mappings of the file end. */
+static void mapped_file_extend(struct mapped_file *file, const struct map_line *line)
+{
+    if (line->inode && is_line_of(file, line))
+        file->end = line->end;
+}
+
 /* Return whether the line lies within the code that the loader has mapped from `segment`; sets `*offset`. */
 static u32 is_within_code(const struct elf_segment *segment, u64 image_bias, const struct map_line *line, u64 *offset)
 {
@@ -36,13 +44,13 @@ static u32 is_within_code(const struct elf_segment *segment, u64 image_bias, con
     return segment->type == PT_LOAD_ && segment->flags & PF_X_ && line->start >= start && line->end <= end;
 }
 
-/* Make an anonymous line that holds code of `file` a line of that file. */
+/* Make an anonymous line that holds code of `file`, right behind another mapping of it, a line of that file. */
 static void moved_code_adopt(struct agent *a, const struct mapped_file *file, struct map_line *line)
 {
     struct elf_segment segments[SEGMENTS_MAX];
     u64 image_bias, offset;
     u32 i, count;
-    if (!line->executable || !line->readable || line->inode || line->path_bytes || !file->inode || line->start < file->headers)
+    if (!line->executable || !line->readable || line->inode || line->path_bytes || !file->inode || line->start != file->end)
         return;
     count = segments_read(a, file->headers, segments, &image_bias);
     for (i = 0; i < count; i++)

@@ -109,8 +109,8 @@ def _map_code(pid: int, size_bytes: int) -> int:
         raise CannotAttachError(
             f"process {pid} may not map new code, which the agent is: MemoryDenyWriteExecute of "
             "systemd, PR_SET_MDWE or SELinux's execmem forbids it",
-            "nothing was changed; allow it for a service until it is started again: systemctl edit "
-            "--runtime UNIT, MemoryDenyWriteExecute=no; or record it with perf",
+            "nothing was changed; start a service without it (systemctl edit UNIT: "
+            "MemoryDenyWriteExecute=no), or record it with perf",
         ) from error
 
 

@@ -70,7 +70,7 @@ from ..linux.ptrace import (
     PTRACE_SEIZE,
 )
 from ..linux.tasks import is_of_kernel, system_call, tasks
-from . import frida_quirks
+from . import bootstrap_code, frida_quirks
 from .attach_events import (
     Action,
     BringOut,
@@ -138,6 +138,7 @@ class PtraceProxy:
         self._loaders = loaders
         self._tracees: dict[int, Tracee] = {}  # of the threads in the state
         self._silenced: set[tuple[int, int]] = set()  # see ``frida_quirks.silence``
+        self._has_called = False  # any function in the process
 
     def _apply(self, event: Event) -> tuple[Action, ...]:
         actions = self._progress.apply(event)
@@ -237,6 +238,9 @@ class PtraceProxy:
         assert registers is not None
         if bytes(registers) == tracee.shown:
             return OwnRegisters(call.tid)
+        if not self._has_called and tracee.code_swap is None:
+            bootstrap_code.require_code_memory(call.tid)
+        self._has_called = True
         tracee.make_real(registers)
         may_call = self._loaders.may_call(call.tid, int(registers[RDI]), int(registers[RSI]))
         return CallRegisters(call.tid, int(registers[RIP]), may_call)

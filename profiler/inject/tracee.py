@@ -105,8 +105,6 @@ class Tracee:
         registers[RSP] = shown_stack.real(registers[RSP])
         if not self.has_called:  # with something on the stack, if it is not mmap
             registers[RDI] = shown_stack.real(registers[RDI])
-            if self.code_swap is None:
-                bootstrap_code.require_code_memory(self.tid)
         if self.code_swap is not None:
             function_addr = self.code_swap.real(registers[RIP])
             if function_addr == registers[RIP]:  # the first steps are done

@@ -149,12 +149,17 @@ def read_start_s(pid: int, proc: str = PROC) -> float:
     return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + since_boot_s
 
 
-def read_monotonic_offset_ns(pid: int | str, proc: str = PROC) -> int:
+def read_monotonic_offset_ns(pid: int, proc: str = PROC) -> int:
     """How far CLOCK_MONOTONIC of a process is ahead of the machine's: it may be in a time namespace
-    of its own. time_namespaces(7); 0 on a kernel without these.
+    of its own. time_namespaces(7).
+
+    0 on a kernel without these, and for a process that has made one for its children alone.
     """
+    folder = f"{proc}/{pid}"
     try:
-        lines = _read_lines(f"{proc}/{pid}/timens_offsets")
+        if os.readlink(f"{folder}/ns/time") != os.readlink(f"{folder}/ns/time_for_children"):
+            return 0
+        lines = _read_lines(f"{folder}/timens_offsets")
     except FileNotFoundError:
         return 0
     for line in lines:

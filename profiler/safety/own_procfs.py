@@ -26,7 +26,7 @@ def check_own_procfs(name: str, target: Target) -> Finding:
     if not _has_procfs(root):
         raise CannotAttachError(
             f"{target.subject} has a root of its own without /proc, which the attach needs",
-            f"nsenter -t {target.pid} -m mount -t proc proc {os.readlink(root).rstrip('/')}/proc",
+            "mount proc there, in its mount and pid namespaces",
         )
     if own_pid != target.pid:
         with contextlib.suppress(OSError):

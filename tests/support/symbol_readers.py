@@ -28,6 +28,7 @@ from flametap.symbols.jit.code_ranges import ANY_TIME_NS
 from flametap.symbols.jit.growing_file import AppendedFile
 from flametap.symbols.jit.jitdump import JitDump
 from flametap.symbols.jit.names import frames_of
+from flametap.symbols.jit.object_lists import functions_of
 from flametap.symbols.jit.perfmap import PerfMap
 from flametap.symbols.locate.debug_links import alt_link, debug_link, shown, supplement_id
 from flametap.symbols.locate.memory_image import _Loaded
@@ -337,6 +338,17 @@ def _jit_dumps(_: Path) -> list[bytes]:
 # ---- names and code
 
 
+def _objects(folder: Path) -> list[bytes]:
+    """Object files as a compiler registers them."""
+    return _compiled(folder, "-c")
+
+
+def _read_object(data: bytes) -> None:
+    found = functions_of(data)
+    names = found.names(1 << 20)
+    assert names is None or len(names) == len(found.starts) == len(found.ends)
+
+
 def _read_jit_name(data: bytes) -> None:
     for frame in frames_of(data.decode("utf-8", "replace")):
         assert frame.function.name is not None
@@ -387,6 +399,7 @@ SYMBOL_READERS: dict[str, Reader] = {
     ),
     "perfmap": Reader(_perf_maps, _read_jit(PerfMap), (), (b"\n", b" ", b"0x", b"f" * 16)),
     "jitdump": Reader(_jit_dumps, _read_jit(JitDump)),
+    "registered": Reader(_objects, _read_object, (ObjectError,)),
     "jit-name": Reader(
         _each(JIT_NAMES), _read_jit_name, (), tuple(word.encode() for word in _JIT_WORDS.split())
     ),

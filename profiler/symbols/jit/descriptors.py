@@ -26,7 +26,7 @@ from ..object.elf import ElfError, ElfFile
 from ..object.symtab import ELF_SYMBOL, MAX_TABLE_BYTES
 
 SYMBOL = "__jit_debug_descriptor"
-DESCRIPTOR_BYTES = 24
+_DESCRIPTOR_BYTES = 24
 MAX_DESCRIPTORS = 16
 MAX_FILES = 4096
 # LuaJIT and QEMU export it or are stripped; LLVM has 30 MB and more.
@@ -61,9 +61,10 @@ class Descriptors:
         Raises:
             OSError: the process has gone.
         """
-        files = mapped_files(read_maps(self._folder))[:MAX_FILES]
+        files = mapped_files(read_maps(self._folder))[-MAX_FILES:]  # libraries lie at the end
+        self._seen &= {file.key for file in files}
         for file in files:
-            if file.key in self._seen or len(self.places) >= MAX_DESCRIPTORS:
+            if file.key in self._seen:
                 continue
             try:
                 elf = LoadedElf(memory, file.start)
@@ -73,7 +74,7 @@ class Descriptors:
             found = elf.symbol(SYMBOL)
             place = found.addr if found is not None else self._in_file(file, elf)
             if place:
-                self.places.append(place)
+                self.places = [*self.places[-MAX_DESCRIPTORS + 1 :], place]
 
     def _in_file(self, file: MappedFile, elf: LoadedElf) -> int:
         """Return the descriptor of a file that does not export it; 0 if it has none."""
@@ -103,7 +104,7 @@ def _file_addr(elf: ElfFile) -> int:
     names = elf.sections[table.link]
     data = elf.data(table)
     rows = np.frombuffer(data, ELF_SYMBOL, len(data) // ELF_SYMBOL.itemsize)
-    is_wanted = (rows["info"] & 15 == _STT_OBJECT) & (rows["size"] == DESCRIPTOR_BYTES)
+    is_wanted = (rows["info"] & 15 == _STT_OBJECT) & (rows["size"] == _DESCRIPTOR_BYTES)
     rows = rows[is_wanted & (rows["section"] != 0)][:_MAX_CANDIDATES]
     wanted = SYMBOL.encode() + b"\0"
     for place, value in rows[["name", "value"]].tolist():

@@ -28,6 +28,7 @@ from ..names.demangle import demangle
 from ..names.table import JIT_MODULE
 
 MAX_NAME_CHARACTERS = 400
+MAX_MANGLED_CHARACTERS = 2048  # numba's have some hundred
 
 _V8 = re.compile(
     r"(?P<kind>JS|LazyCompile|Function|Script|Eval):(?P<tier>(?:[~^+*]'?|\?)?)(?P<name>.*?)"
@@ -53,8 +54,9 @@ _JAVA_HIDDEN = re.compile(r"[/+.]0x[0-9a-f]{8,}")
 _DOTNET = re.compile(
     r".*?\[(?P<assembly>[^\[\]]+)\] (?P<type>\S+?)::(?P<name>\S+?)\(.*\)(?:\[(?P<tier>\w+)\])?"
 )
-# Only numba has a tag of "v" and a number. Another one stands for its options.
-_NUMBA = re.compile(r"(?P<wrapper>cfunc\.|__gufunc__\.)?(?P<name>_ZN\S*B\d+v\d+\S*)")
+# Numba tags a function with a number and, compressed, with the options that it was compiled with.
+_NUMBA = re.compile(r"(?P<wrapper>cfunc\.|__gufunc__\.)?(?=_ZN)")
+_NUMBA_TAGS = re.compile(r"B\d{1,2}v\d{1,9}B\d{1,4}c8tJT")
 _NUMBA_TAG = re.compile(r"\[abi:[^]]*\]")
 _NUMBA_BRACKETS = re.compile(r"_3c([a-z]+)_3e")  # <locals>
 _NUMBA_ADDRESS = re.compile(r"_0x[0-9a-f]{6,}")
@@ -78,9 +80,10 @@ _DOTNET_TIERS = {
 
 def frames_of(text: str) -> tuple[Frame, ...]:
     """Return the frames of a name, outermost first: one, or a chain of inlined ones."""
-    if found := _NUMBA.fullmatch(text):
-        return (_numba_frame(found),)
-    text = "".join(c if c.isprintable() else "?" for c in text[:MAX_NAME_CHARACTERS].strip())
+    text = "".join(c if c.isprintable() else "?" for c in text[:MAX_MANGLED_CHARACTERS].strip())
+    if (found := _NUMBA.match(text)) and _NUMBA_TAGS.search(text):
+        return (_numba_frame(text[found.end() :], bool(found["wrapper"])),)
+    text = text[:MAX_NAME_CHARACTERS].strip()
     chain = text.split("->") if "->" in text else []
     if len(chain) > 1 and all(_JAVA_PATH.match(part) for part in chain):
         frames = [_frame(part) for part in chain]
@@ -111,15 +114,15 @@ def _frame(text: str) -> Frame:
     return _function_frame(name, full_name=full_name)
 
 
-def _numba_frame(found: re.Match[str]) -> Frame:
+def _numba_frame(mangled: str, is_wrapper: bool) -> Frame:
     """A function of Python by its name there; those that convert arguments for it are wrappers."""
     short, full = (
         _NUMBA_ADDRESS.sub("", _NUMBA_BRACKETS.sub(r"<\1>", _NUMBA_TAG.sub("", name)))
-        for name in demangle(found["name"])
+        for name in demangle(mangled)
     )
     name = short.replace("::", ".")
     full_name = name + full[len(short) :]
-    if found["wrapper"] or name.startswith(_NUMBA_FROM_PYTHON):
+    if is_wrapper or name.startswith(_NUMBA_FROM_PYTHON):
         name = name.removeprefix(_NUMBA_FROM_PYTHON) + " [wrapper]"
     return _function_frame(name[:MAX_NAME_CHARACTERS], full_name=full_name[:MAX_NAME_CHARACTERS])
 

@@ -90,6 +90,8 @@ class JitNames:
         """Check whether a module shows which runtime the target has, or is a jitdump."""
         with self._changed:
             self._runtimes.see(module.name)
+            if self._registered is not None:
+                self._registered.see_module()
             if self._files is not None and is_jitdump(module):
                 self._new_dumps.append(JitDump(self._files.jitdump(module)))
                 self._wake()

@@ -41,6 +41,7 @@ _SMALL_BYTES = 1 << 20  # whatever the ratio
 # Of the name of a section. Those that are looked up are shorter; a damaged file may hold a million
 # names that end with the file.
 _MAX_NAME_BYTES = 256
+_MAX_NOTES = 64  # sections and segments that are searched for a build-id; files have up to ten
 
 
 class ElfError(ObjectError):
@@ -197,7 +198,7 @@ class ElfFile(ObjectFile):
     def _find_build_id(self) -> str:
         places = [(s.offset, s.file_size) for s in self.segments if s.kind == PT_NOTE]
         places += [(s.offset, s.size) for s in self.sections if s.kind == SHT_NOTE]
-        for offset, size in places:
+        for offset, size in places[:_MAX_NOTES]:
             if size > 1 << 20 or offset + size > self._size:
                 continue  # debug files keep the program headers of the file they were split from
             build_id = build_id_in_notes(self._read(offset, size))

@@ -132,7 +132,7 @@ def test_root_without_procfs(fake: FakeProc, tmp_path: Path) -> None:
     (folder / "root").symlink_to(root)
     error = refusal(fake)
     assert "without /proc" in error.message
-    assert f"mount -t proc proc {root}/proc" in error.hint
+    assert "mount proc" in error.hint
 
 
 def test_frozen_control_group(fake: FakeProc, tmp_path: Path) -> None:

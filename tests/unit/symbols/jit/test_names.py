@@ -64,10 +64,12 @@ from flametap.symbols.names.table import JIT_MODULE
          "__main__.collatz [wrapper]", "", 0, "cpython.__main__.collatz(long long)"),
         ("cfunc._ZN8__main__7collatzB2v1B38c8tJTIeFIjxB2IKSgI4CrvQClQZ6FczSBAA_3dEx",
          "__main__.collatz [wrapper]", "", 0, "__main__.collatz(long long)"),
-        ("_ZN5numba7parfors15parfor_lowering12_3clocals_3e13reduction_addB2v7B2c8Ed",
+        ("_ZN5numba7parfors15parfor_lowering12_3clocals_3e13reduction_addB2v7B7c8tJTC_Ed",
          "numba.parfors.parfor_lowering.<locals>.reduction_add", "", 0, "(double)"),
-        ("_ZN13_3cdynamic_3e36__numba_parfor_gufunc_0x7f4c9870d050B2v6B2c8Ed",
+        ("_ZN13_3cdynamic_3e36__numba_parfor_gufunc_0x7f4c9870d050B2v6B7c8tJTC_Ed",
          "<dynamic>.__numba_parfor_gufunc", "", 0, "(double)"),
+        # Other tags, of libc++
+        ("_ZNSt3__14sortB7v160006Ev", "std::__1::sort[abi:v160006]", "", 0, "()"),
         # The rest
         ("_ZN3foo3barEi", "foo::bar", "", 0, "foo::bar(int)"),
         ("void ns::f<int>(int, char)", "void ns::f<int>(int, char)", "", 0, ""),

@@ -13,10 +13,11 @@ from elftools.elf.sections import SymbolTableSection
 
 from fake_memory import FakeMemory
 from flametap.linux.process_memory import ProcessMemory
-from flametap.symbols.jit import registered
+from flametap.symbols.jit import object_lists, registered
 from flametap.symbols.jit.code_ranges import ANY_TIME_NS, NOT_FOUND
 from flametap.symbols.jit.growing_file import Growth
-from flametap.symbols.jit.registered import RegisteredCode, functions_of
+from flametap.symbols.jit.object_lists import functions_of
+from flametap.symbols.jit.registered import RegisteredCode
 from flametap.symbols.object.elf import ElfError
 from objects import run
 
@@ -60,6 +61,7 @@ class Process:
         monkeypatch.setattr(self.code, "_open", self._open)
         monkeypatch.setattr(self.code, "_now_ns", lambda: self.now_ns)
         monkeypatch.setattr(self.code._descriptors, "look", lambda memory: None)
+        monkeypatch.setattr(registered, "COST_FACTOR", 0)
         self.code._descriptors.places = [LIST]
 
     def _open(self) -> bool:
@@ -110,7 +112,10 @@ def test_functions_are_those_of_the_object(built: Path) -> None:
             if each["st_info"]["type"] == "STT_FUNC"
         }
     assert {name for _, _, name in expected} == {"first", "second"}
-    assert set(functions_of(loaded(built, CODE))) == expected
+    found = functions_of(loaded(built, CODE))
+    names = found.names(1 << 20)
+    assert names is not None
+    assert set(zip(found.starts.tolist(), found.ends.tolist(), names, strict=True)) == expected
 
 
 def test_damaged_objects_raise_nothing_else(built: Path) -> None:
@@ -161,14 +166,13 @@ def test_torn_list_is_read_again(process: Process, built: Path) -> None:
 
 
 def test_list_in_a_circle_ends(process: Process, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registered, "MAX_ENTRIES", 100)
+    monkeypatch.setattr(object_lists, "MAX_ENTRIES", 100)
     process.pieces[LIST] = struct.pack("<IIQQ", 1, 1, 0, ENTRIES)
     process.pieces[ENTRIES] = struct.pack("<QQQQ", ENTRIES, 0, OBJECTS, 100)
+    process.pieces[OBJECTS] = bytes(100)
     process.look()
     assert len(process.code) == 0
-    assert list(process.code.notes()) == [
-        "100 objects that are registered for debuggers are damaged"
-    ]
+    assert "damaged" in "; ".join(process.code.notes())
 
 
 def test_too_much_is_not_read(
@@ -180,6 +184,47 @@ def test_too_much_is_not_read(
     process.look()
     assert (process.name(CODE), process.name(CODE + 0x1000)) == ("first", "")
     assert "not read further" in "; ".join(process.code.notes())
+
+
+def test_names_that_overlap_take_no_more_memory_than_others(
+    process: Process, built: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each symbol of a hostile object may have one long text for a name."""
+    monkeypatch.setattr(registered, "MAX_NAME_BYTES", 100)
+    process.register(loaded(built, CODE))
+    process.look()
+    assert process.name(CODE) == ""
+    assert "too many" in "; ".join(process.code.notes())
+
+
+def test_what_is_gone_has_no_name_any_more(process: Process, built: Path) -> None:
+    """But what was seen before it had gone."""
+    process.register(loaded(built, CODE))
+    process.look(10_000)
+    process.register()
+    process.look(20_000)
+    assert process.name(CODE, seen_ns=9_999) == "first"
+    assert process.name(CODE, seen_ns=10_000) == ""
+
+
+def test_another_object_at_the_same_place_is_noticed(process: Process, built: Path) -> None:
+    """An allocator gives the same places again: for list, entry and object."""
+    data = loaded(built, CODE)
+    process.register(data)
+    process.look(10_000)
+    process.register(data.replace(b"first\0", b"other\0"))
+    process.look(20_000)
+    assert process.name(CODE, seen_ns=9_999) == "first"
+    assert process.name(CODE) == "other"
+
+
+def test_library_that_was_unloaded_leaves_no_names(process: Process, built: Path) -> None:
+    process.register(loaded(built, CODE))
+    process.look(10_000)
+    del process.pieces[LIST]
+    process._open()
+    process.look(20_000)
+    assert process.name(CODE) == ""
 
 
 def test_memory_that_cannot_be_opened_has_no_names(monkeypatch: pytest.MonkeyPatch) -> None:
