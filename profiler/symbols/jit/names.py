@@ -28,6 +28,7 @@ from ..names.demangle import demangle
 from ..names.table import JIT_MODULE
 
 MAX_NAME_CHARACTERS = 400
+NUMBA_MODULE = "numba"
 MAX_MANGLED_CHARACTERS = 2048  # numba's have some hundred
 
 _V8 = re.compile(
@@ -121,10 +122,12 @@ def _numba_frame(mangled: str, is_wrapper: bool) -> Frame:
         for name in demangle(mangled)
     )
     name = short.replace("::", ".")
-    full_name = name + full[len(short) :]
+    full_name = (name + full[len(short) :])[:MAX_NAME_CHARACTERS]
     if is_wrapper or name.startswith(_NUMBA_FROM_PYTHON):
-        name = name.removeprefix(_NUMBA_FROM_PYTHON) + " [wrapper]"
-    return _function_frame(name[:MAX_NAME_CHARACTERS], full_name=full_name[:MAX_NAME_CHARACTERS])
+        name = f"{name.removeprefix(_NUMBA_FROM_PYTHON)[:MAX_NAME_CHARACTERS]} [wrapper]"
+        return _function_frame(name, full_name=full_name)
+    name = name[:MAX_NAME_CHARACTERS]
+    return Frame(Function(name, NUMBA_MODULE, "", FrameKind.PYTHON, full_name))
 
 
 def _v8_frame(found: re.Match[str]) -> Frame:

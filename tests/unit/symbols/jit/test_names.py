@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flametap.model import FrameKind
-from flametap.symbols.jit.names import MAX_NAME_CHARACTERS, frames_of
+from flametap.symbols.jit.names import MAX_NAME_CHARACTERS, NUMBA_MODULE, frames_of
 from flametap.symbols.names.table import JIT_MODULE
 
 
@@ -56,18 +56,6 @@ from flametap.symbols.names.table import JIT_MODULE
          "AllocateTemporaryEntryPoints", "", 0, "<PRECODE_FIXUP> [stub]"),
         ("native int [Python.Runtime] P.T+<>c::<Get>b__1_0(class [a]B.C,string)[Tier0]",
          "P.T+<>c.<Get>b__1_0", "", 0, "[baseline]"),
-        # numba 0.62
-        ("_ZN8__main__4psumB2v2B90c8tJTC_2fWQAliW1xhDEoY6EEMEUOEMISPGsAQMVj4QniQ4IXKQEMXwoMGLoQDDVsQR1"
-         "NHAS2hQ9XgStYwm4ogLE0AE5ArrayIdLi1E1C7mutable7alignedE",
-         "__main__.psum", "", 0, "__main__.psum(Array<double, 1, C, mutable, aligned>)"),
-        ("_ZN7cpython8__main__7collatzB2v1B38c8tJTIeFIjxB2IKSgI4CrvQClQZ6FczSBAA_3dEx",
-         "__main__.collatz [wrapper]", "", 0, "cpython.__main__.collatz(long long)"),
-        ("cfunc._ZN8__main__7collatzB2v1B38c8tJTIeFIjxB2IKSgI4CrvQClQZ6FczSBAA_3dEx",
-         "__main__.collatz [wrapper]", "", 0, "__main__.collatz(long long)"),
-        ("_ZN5numba7parfors15parfor_lowering12_3clocals_3e13reduction_addB2v7B7c8tJTC_Ed",
-         "numba.parfors.parfor_lowering.<locals>.reduction_add", "", 0, "(double)"),
-        ("_ZN13_3cdynamic_3e36__numba_parfor_gufunc_0x7f4c9870d050B2v6B7c8tJTC_Ed",
-         "<dynamic>.__numba_parfor_gufunc", "", 0, "(double)"),
         # Other tags, of libc++
         ("_ZNSt3__14sortB7v160006Ev", "std::__1::sort[abi:v160006]", "", 0, "()"),
         # The rest
@@ -85,6 +73,43 @@ def test_name_of_a_runtime(text: str, name: str, file: str, line: int, full_name
     assert full_name in function.full_name
     assert bool(full_name) == bool(function.full_name)
     assert (function.module, function.kind) == (JIT_MODULE, FrameKind.NATIVE)
+
+
+PSUM = (
+    "_ZN8__main__4psumB2v2B90c8tJTC_2fWQAliW1xhDEoY6EEMEUOEMISPGsAQMVj4QniQ4IXKQEMXwoMGLoQDDVsQR1NHA"
+    "S2hQ9XgStYwm4ogLE0AE5ArrayIdLi1E1C7mutable7alignedE"
+)
+COLLATZ = "__main__7collatzB2v1B38c8tJTIeFIjxB2IKSgI4CrvQClQZ6FczSBAA_3dEx"
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "full_name"),
+    [
+        (PSUM, "__main__.psum", "__main__.psum(Array<double, 1, C, mutable, aligned>)"),
+        (
+            "_ZN5numba7parfors12_3clocals_3e13reduction_addB2v7B7c8tJTC_Ed",
+            "numba.parfors.<locals>.reduction_add",
+            "numba.parfors.<locals>.reduction_add(double)",
+        ),
+        (
+            "_ZN13_3cdynamic_3e36__numba_parfor_gufunc_0x7f4c9870d050B2v6B7c8tJTC_Ed",
+            "<dynamic>.__numba_parfor_gufunc",
+            "<dynamic>.__numba_parfor_gufunc(double)",
+        ),
+    ],
+)
+def test_function_of_numba_is_one_of_python(text: str, name: str, full_name: str) -> None:
+    (frame,) = frames_of(text)
+    function, line = frame.function, frame.line
+    assert (function.name, function.full_name, line) == (name, full_name, 0)
+    assert (function.module, function.kind) == (NUMBA_MODULE, FrameKind.PYTHON)
+
+
+@pytest.mark.parametrize("text", [f"_ZN7cpython8{COLLATZ}", f"cfunc._ZN8{COLLATZ}"])
+def test_wrapper_of_numba_is_a_native_function(text: str) -> None:
+    (frame,) = frames_of(text)
+    assert frame.function.name == "__main__.collatz [wrapper]"
+    assert (frame.function.module, frame.function.kind) == (JIT_MODULE, FrameKind.NATIVE)
 
 
 def test_inlined_java_methods_are_a_chain() -> None:
