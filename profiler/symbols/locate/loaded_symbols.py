@@ -65,9 +65,7 @@ class LoadedElf:
             header = parse_header(head)
             if header.machine != EM_X86_64:
                 raise MemoryReadError("for another machine")
-            self.program_headers = read_program_headers(
-                header, lambda offset, size: head[offset : offset + size]
-            )
+            self.program_headers = read_program_headers(header, self._read_image)
         except ElfHeaderError as error:
             raise MemoryReadError(str(error)) from error
         loads = [each for each in self.program_headers if each.kind == PT_LOAD]
@@ -106,6 +104,12 @@ class LoadedElf:
         except (KeyError, MemoryReadError):
             return ""
         return data.partition(b"\0")[0].decode("utf-8", "replace")
+
+    def _read_image(self, offset: int, size: int) -> bytes:
+        """Read what lies at a place in the file if it is loaded as the file's begin is: tools that
+        add a segment (LIEF, in node's single executable applications) move the program headers.
+        """
+        return self._memory.read(self.start + offset, size)
 
     def _read_dynamic(self) -> dict[int, int]:
         dynamic = next((each for each in self.program_headers if each.kind == PT_DYNAMIC), None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 import time
 from pathlib import Path
 
@@ -56,6 +57,20 @@ def test_exported_symbol_is_found_where_the_file_has_it() -> None:
         assert symbol.start == found.addr - START
         assert found.size > 0
     assert loaded.load_bias == START
+    assert loaded.so_name == "libc.so.6"
+
+
+def test_program_headers_may_have_been_moved() -> None:
+    """As by LIEF, which node's single executable applications are made with."""
+    parts = segments(from_bytes(libc()))
+    first = parts[START]
+    offset, size, count = struct.unpack_from("<Q14xHH", first, 32)
+    moved = len(first) // 2 & -4096
+    headers = first[offset : offset + size * count]
+    first[offset : offset + size * count] = bytes(size * count)
+    first[moved : moved + size * count] = headers
+    struct.pack_into("<Q", first, 32, moved)
+    loaded = LoadedElf(memory_of(parts), START)
     assert loaded.so_name == "libc.so.6"
 
 
