@@ -26,6 +26,8 @@ TICKS_HZ = 250
 ROUNDING_NS = 10_000_000 * math.sqrt(2 / 12)
 # The kernel counts a page fault as system time; we count it for the function that caused it.
 FAULT_NS = 2_000
+# Of a page fault that clears 2 MiB, in a virtual machine whose host has to find the memory first.
+LONGEST_FAULT_NS = 500_000
 # The two measurements begin and end at most this far apart if neither had to wait for a CPU.
 EDGES_NS = 100_000_000
 
@@ -94,6 +96,14 @@ class Comparison:
                 f"{least - self.kernel_share:.0%} of the CPU time passed while the program blocked "
                 "the sampling signal: it is shown as [rt_sigprocmask], below the function that "
                 "unblocks signals; what ran meanwhile is unknown"
+            )
+        longest_faults = self.page_faults * LONGEST_FAULT_NS / kernel_ns
+        if most < self.kernel_share <= most + allowed + longest_faults:
+            return (
+                f"the kernel counts {self.kernel_share:.0%} of the CPU time as its own, "
+                f"{self.seen_share:.0%} is in system calls: the rest is probably that of "
+                f"{self.page_faults:,} page faults, and shown in the functions that touch memory "
+                "for the first time"
             )
         return (
             f"flametap saw {self.seen_share:.0%} of the CPU time in system calls, the kernel "
