@@ -85,9 +85,17 @@ _libc.pread64.restype = ctypes.c_ssize_t
 _libc.pread64.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64)
 
 
+def _is_memory(descriptor: int) -> bool:
+    """Is it the memory of a process, proc(5)?"""
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}").endswith("/mem")
+    except OSError:
+        return False
+
+
 def _read_image(descriptor: int, to: int, size: int, offset: int) -> int:
     """pread(2), as Frida calls it for the target's memory."""
-    if size >= LARGE_READ_BYTES:
+    if size >= LARGE_READ_BYTES and _is_memory(descriptor):
         begin = _libc.pread64(descriptor, to, len(elf_headers.MAGIC), offset)
         if begin != len(elf_headers.MAGIC) or ctypes.string_at(to, begin) != elf_headers.MAGIC:
             ctypes.set_errno(errno.EIO)
