@@ -26,8 +26,8 @@ TICKS_HZ = 250
 ROUNDING_NS = 10_000_000 * math.sqrt(2 / 12)
 # The kernel counts a page fault as system time; we count it for the function that caused it.
 FAULT_NS = 2_000
-# Of a page fault that clears 2 MiB, in a virtual machine whose host has to find the memory first.
-LONGEST_FAULT_NS = 500_000
+# In a virtual machine whose host has to find the memory first; 7 us were seen.
+LONGEST_FAULT_NS = 20_000
 # The two measurements begin and end at most this far apart if neither had to wait for a CPU.
 EDGES_NS = 100_000_000
 

@@ -77,8 +77,8 @@ def _no_folder(path: bytes, mode: int) -> int:
     return -1
 
 
-# The largest library that we know has 800 MB; a smaller read takes less than 2 ms.
-LARGE_READ_BYTES = 256 << 10
+# A smaller read takes 10 us.
+LARGE_READ_BYTES = 16 << 10
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.pread64.restype = ctypes.c_ssize_t

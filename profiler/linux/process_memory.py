@@ -24,6 +24,10 @@ class MemoryReadError(Exception):
     """An address cannot be read: nothing is mapped there, or the process has gone."""
 
 
+class ProcessGoneError(MemoryReadError):
+    """The process has ended, or has become another program."""
+
+
 class ProcessMemory:
     """The memory of one process, open for reading until ``close``.
 
@@ -62,7 +66,7 @@ class ProcessMemory:
         except OSError as error:
             raise MemoryReadError(f"{runtime_addr:#x}: {error.strerror}") from error
         if not data and size:
-            raise MemoryReadError(f"{runtime_addr:#x}: the process has gone")
+            raise ProcessGoneError(f"{runtime_addr:#x}: the process has gone")
         return data
 
     def read(self, runtime_addr: int, size: int) -> bytes:

@@ -105,10 +105,14 @@ class Symbolizer:
     def add_module(self, module: Module) -> None:
         """Add a module, and open its file at once, before the target can exit."""
         with self._changed:
-            if self._closing or module.module_id in self._works:
+            if self._closing:
                 return
-            hold = self._held < MAX_HELD_FILES
+            is_known = module.module_id in self._works
+            hold = not is_known and self._held < MAX_HELD_FILES
             self._held += hold
+        if is_known:  # it was unloaded, and is loaded again
+            self._jit.see_again()
+            return
         self._jit.see_module(module)
         work = ModuleWork(module, is_main=self._files.is_main_executable(module.path))
         if hold:

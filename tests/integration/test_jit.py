@@ -98,14 +98,14 @@ def frames_named(capture: Capture, name: str) -> list[Frame]:
 
 
 @pytest.mark.needs("gcc")
-@pytest.mark.parametrize("link", ["-rdynamic", "-O2"], ids=["exported", "hidden"])
+@pytest.mark.parametrize("link", [("-rdynamic", "-s"), ()], ids=["exported", "hidden"])
 def test_names_of_code_that_is_registered_for_debuggers(
-    adopt: Adopt, link: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    adopt: Adopt, link: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As LLVM registers it: nobody has to ask for names. A compiler is larger than this program."""
     monkeypatch.setattr(descriptors, "MIN_OPENED_BYTES", 0)
     program, code = tmp_path / "registered", tmp_path / "code.o"
-    run(["gcc", "-O2", link, str(SOURCES / "registered.c"), "-o", str(program)])
+    run(["gcc", "-O2", *link, str(SOURCES / "registered.c"), "-o", str(program)])
     run(["gcc", "-O2", "-c", str(SOURCES / "registered_code.c"), "-o", str(code)])
     target = adopt(Target([program, code]))
     with unharmed(target.pid):

@@ -28,7 +28,7 @@ NOINLINE void __jit_debug_register_code(void)
 static function heavy, light;
 static volatile uint64_t sink;
 
-NOINLINE static void cycle(void)
+NOINLINE void cycle(void)
 {
     sink = heavy(200000);
     sink = light(200000);

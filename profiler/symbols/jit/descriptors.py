@@ -31,7 +31,7 @@ MAX_DESCRIPTORS = 16
 MAX_FILES = 4096
 # LuaJIT and QEMU export it or are stripped; LLVM has 30 MB and more.
 MIN_OPENED_BYTES = 4 << 20
-MAX_OPENED_FILES = 32
+MAX_OPENED_FILES = 128
 # Variables of that size whose names are read; TensorFlow, the largest that we know, has 20 000.
 _MAX_CANDIDATES = 200_000
 _STT_OBJECT = 1

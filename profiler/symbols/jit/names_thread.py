@@ -90,11 +90,16 @@ class JitNames:
         """Check whether a module shows which runtime the target has, or is a jitdump."""
         with self._changed:
             self._runtimes.see(module.name)
-            if self._registered is not None:
-                self._registered.see_module()
             if self._files is not None and is_jitdump(module):
                 self._new_dumps.append(JitDump(self._files.jitdump(module)))
                 self._wake()
+
+        self.see_again()
+
+    def see_again(self) -> None:
+        """Look for what libraries register: one may have been loaded."""
+        if self._registered is not None:
+            self._registered.see_module()
 
     def submit(self, addresses: Iterable[tuple[int, int]], seen_ns: int = 0) -> None:
         """Request the names of addresses.
@@ -129,6 +134,8 @@ class JitNames:
     def look_again(self) -> None:
         """Look for names once more, in everything written by now."""
         with self._changed:
+            if self._registered is not None:
+                self._registered.hurry()
             if self._thread is not None:
                 self._passes_wanted = self._passes_begun + 1
                 self._changed.notify_all()

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...linux.elf_headers import SHF_EXECINSTR, SHT_SYMTAB
-from ...linux.process_memory import MemoryReadError, ProcessMemory
+from ...linux.process_memory import MemoryReadError, ProcessGoneError, ProcessMemory
 from ..object.elf import from_bytes
 from ..object.symtab import ELF_SYMBOL
 
@@ -85,18 +85,20 @@ def read_list(memory: ProcessMemory, place: int) -> list[Entry]:
     None are left once the library was unloaded.
 
     Raises:
-        MemoryReadError: an entry cannot be read.
+        MemoryReadError: an entry cannot be read, or the process has gone.
     """
     try:
         version, _, _, at = _DESCRIPTOR.unpack(memory.read(place, _DESCRIPTOR.size))
+    except ProcessGoneError:
+        raise
     except MemoryReadError:
         return []
-    entries: list[Entry] = []
-    while version == _VERSION and at and len(entries) < MAX_ENTRIES:
+    entries: dict[int, Entry] = {}
+    while version == _VERSION and at and at not in entries and len(entries) < MAX_ENTRIES:
         following, _, object_addr, object_bytes = _ENTRY.unpack(memory.read(at, _ENTRY.size))
-        entries.append(Entry(at, object_addr, object_bytes))
+        entries[at] = Entry(at, object_addr, object_bytes)
         at = following
-    return [each for each in entries if 0 < each.object_bytes <= MAX_OBJECT_BYTES]
+    return [each for each in entries.values() if 0 < each.object_bytes <= MAX_OBJECT_BYTES]
 
 
 def is_listed(memory: ProcessMemory, entry: Entry) -> bool:

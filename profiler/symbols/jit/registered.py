@@ -34,6 +34,7 @@ COST_FACTOR = 20
 OBJECTS_AT_ONCE = 64
 # Of one process. TensorFlow's models have some hundred functions of some KiB each.
 MAX_ALL_BYTES = 256 << 20
+_LEAST_BYTES = 4096  # that an object counts for
 MAX_FUNCTIONS = 1 << 18
 MAX_NAME_BYTES = 32 << 20
 _GONE = ""  # instead of a name: the code is not registered any more
@@ -92,10 +93,13 @@ class RegisteredCode:
         """Look for lists once more: the process has loaded a file. Any thread."""
         self._has_new_files = True
 
+    def hurry(self) -> None:
+        """Have the next look come at once. Any thread."""
+        self._not_before_s = 0.0
+
     def look(self) -> Growth:
         """Check what was registered and what is gone since the last look."""
-        began_s = time.monotonic()
-        if self._new or began_s < self._not_before_s:
+        if self._new or time.monotonic() < self._not_before_s:
             return Growth.MORE if self._new else Growth.NONE
         if self._memory is None and not self._open():
             return Growth.NONE
@@ -103,6 +107,7 @@ class RegisteredCode:
         if self._has_new_files:
             self._has_new_files = False
             self._find_lists(self._memory)
+        began_s = time.monotonic()
         has_lost = False
         for place, known in self._lists.items():
             has_lost |= self._look_at(self._memory, place, known)
@@ -155,8 +160,10 @@ class RegisteredCode:
         now_ns = self._now_ns()
         with contextlib.suppress(OSError):
             self._descriptors.look(memory)
-        for place in self._descriptors.places:
-            self._lists.setdefault(place, _List(self._files_looked_ns))
+        self._lists = {
+            place: self._lists.get(place) or _List(self._files_looked_ns)
+            for place in self._descriptors.places
+        }
         self._files_looked_ns = now_ns
 
     def _look_at(self, memory: ProcessMemory, place: int, known: _List) -> bool:
@@ -176,18 +183,19 @@ class RegisteredCode:
             functions = known.known.pop(entry)[1]
             self._add(functions, [_GONE] * len(functions.starts), known.looked_ns)
         # LLVM puts new ones first: the oldest is read first, so the newest has the greatest key.
-        new = [_New(place, entry, known.looked_ns) for entry in entries if entry not in same]
-        self._new = new + self._new
+        if not self.problem:
+            new = [_New(place, entry, known.looked_ns) for entry in entries if entry not in same]
+            self._new = new + self._new
         known.looked_ns = now_ns
         return bool(gone)
 
     def _read(self, new: _New) -> None:
         """Read one object, if it is still there, and add its functions."""
         assert self._memory is not None
-        if self.problem:
+        if self.problem or new.place not in self._lists:
             return
-        self._read_bytes += new.entry.object_bytes
-        if self._read_bytes > MAX_ALL_BYTES:
+        size = max(new.entry.object_bytes, _LEAST_BYTES)
+        if self._read_bytes + size > MAX_ALL_BYTES:
             self.problem = f"there is more than {MAX_ALL_BYTES >> 20} MiB of it"
             return
         try:
@@ -197,6 +205,7 @@ class RegisteredCode:
                 return
         except MemoryReadError:
             return  # it has gone meanwhile
+        self._read_bytes += size
         try:
             functions = functions_of(data)
         except ElfError:

@@ -29,7 +29,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
         (ForkHold, "let_go"),
         (Session, "detach"),
     ):
-        monkeypatch.setattr(module, name, lambda *_: None)
+        monkeypatch.setattr(module, name, lambda *_: True)
     monkeypatch.setattr(Attach, "is_replaced", lambda _: False)
     with subprocess.Popen(["sleep", "60"]) as target:
         yield Session(target.pid)

@@ -12,7 +12,7 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
 from fake_memory import FakeMemory
-from flametap.linux.process_memory import ProcessMemory
+from flametap.linux.process_memory import ProcessGoneError, ProcessMemory
 from flametap.symbols.jit import object_lists, registered
 from flametap.symbols.jit.code_ranges import ANY_TIME_NS, NOT_FOUND
 from flametap.symbols.jit.growing_file import Growth
@@ -179,7 +179,7 @@ def test_too_much_is_not_read(
     process: Process, built: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = loaded(built, CODE)
-    monkeypatch.setattr(registered, "MAX_ALL_BYTES", len(data))
+    monkeypatch.setattr(registered, "MAX_ALL_BYTES", 5_000)  # each counts for 4 KiB
     process.register(loaded(built, CODE + 0x1000), data)
     process.look()
     assert (process.name(CODE), process.name(CODE + 0x1000)) == ("first", "")
@@ -225,6 +225,35 @@ def test_library_that_was_unloaded_leaves_no_names(process: Process, built: Path
     process._open()
     process.look(20_000)
     assert process.name(CODE) == ""
+
+
+def test_process_that_has_ended_keeps_its_names(
+    process: Process, built: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: FakeMemory, runtime_addr: int, size: int) -> bytes:
+        raise ProcessGoneError("the process has gone")
+
+    process.register(loaded(built, CODE))
+    process.look(10_000)
+    monkeypatch.setattr(FakeMemory, "read_some", refuse)
+    assert process.look(20_000) is Growth.NONE
+    assert process.name(CODE) == "first"
+
+
+def test_object_that_cannot_be_read_uses_nothing_up(
+    process: Process, built: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registered, "MAX_ALL_BYTES", 10_000)
+    data = loaded(built, CODE)
+    process.register(data)
+    del process.pieces[OBJECTS + 0x10000]
+    process._open()
+    for i in range(20):
+        process.look(10_000 * (i + 1))
+    process.pieces[OBJECTS + 0x10000] = data
+    process._open()
+    process.look(1_000_000)
+    assert process.name(CODE) == "first"
 
 
 def test_memory_that_cannot_be_opened_has_no_names(monkeypatch: pytest.MonkeyPatch) -> None:
