@@ -335,10 +335,6 @@ struct agent {
     u8 *text;                             /* scratch memory for procfs, SCRATCH_BYTES */
 };
 
-#define TEXT_BYTES 65536                  /* `text` has two parts of this size: for files and for directories */
-#define MAPPED_PATH_BYTES 4096            /* and one of this: the path of a mapped file */
-#define SCRATCH_BYTES (2 * TEXT_BYTES + MAPPED_PATH_BYTES)
-
 #ifdef __TINYC__
 extern struct agent *agent_cell;          /* `&agent_cell` is the address that agent.js allocated */
 extern int libc_sigaction(int signo, const void *action, void *old);

@@ -2,6 +2,10 @@
  * Numbers and paths of procfs, parsed and formatted. No libc; bounded by the caller's buffers.
  */
 
+#define TEXT_BYTES 65536                  /* `text` of struct agent has two parts of this size: for files and for directories */
+#define MAPPED_PATH_BYTES 4096            /* and one of this: the path of a mapped file */
+#define SCRATCH_BYTES (2 * TEXT_BYTES + MAPPED_PATH_BYTES)
+
 static u64 parse_number(const char **at, const char *end, u32 base)
 {
     u64 value = 0;

@@ -31,7 +31,7 @@ static u32 is_line_of(const struct mapped_file *file, const struct map_line *lin
 /* Note where the mappings of the file end. */
 static void mapped_file_extend(struct mapped_file *file, const struct map_line *line)
 {
-    if (line->inode && is_line_of(file, line))
+    if (is_line_of(file, line))
         file->end = line->end;
 }
 

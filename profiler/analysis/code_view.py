@@ -222,9 +222,8 @@ class CodeView:
         if function.kind is FrameKind.TAIL_CALL:
             notes = ["it left no frame, so the addresses in it are unknown"]
             return AnnotatedCode(function.module, 0, 0, weights.sum_ns, [], notes)
-        if (
-            function.kind is FrameKind.PYTHON and function.file
-        ):  # numba's have none, and machine code
+        # What numba has compiled is in no file, and has machine code.
+        if function.kind is FrameKind.PYTHON and function.file:
             notes = ["a Python function has no machine code: the interpreter runs it"]
             return AnnotatedCode(function.module, 0, 0, weights.sum_ns, [], notes)
         found = places(self._profile, weights, [function_id])

@@ -20,6 +20,6 @@ def label(function: Function, line: int = 0, *, full_filenames: bool = False) ->
 
 def place(function: Function, line: int = 0, *, full_filenames: bool = False) -> str:
     """Return the file of a Python function, with a line unless that is 0."""
-    names = (function.file, function.module) if full_filenames else (function.module, function.file)
-    file = names[0] or names[1] or "?"
+    long, short = function.file, function.module
+    file = ((long or short) if full_filenames else (short or long)) or "?"
     return f"{file}:{line}" if line else file

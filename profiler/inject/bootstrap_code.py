@@ -23,7 +23,6 @@ from .frida_footprint import is_left_by_frida
 
 # Frida takes the first code that its bootstrapper fits into, which is some KiB; but less than this.
 BOOTSTRAPPER_BYTES_MAX = 65536
-CODE_ACCESS = mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
 
 
 @dataclass
@@ -101,8 +100,9 @@ def require_code_memory(pid: int) -> None:
 
 def _map_code(pid: int, size_bytes: int) -> int:
     """Make the process map memory for code, and return its runtime_addr."""
+    access = mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
     try:
-        return remote_syscall.map_memory(pid, size_bytes, CODE_ACCESS)
+        return remote_syscall.map_memory(pid, size_bytes, access)
     except OSError as error:
         if error.errno != errno.EACCES:
             raise

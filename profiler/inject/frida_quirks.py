@@ -27,11 +27,33 @@ import mmap
 import os
 from collections.abc import Iterator
 
+import frida
+
+from ..errors import CannotAttachError
 from ..linux import elf_headers, plt_hook
 
 AGENT_FILE = "/memfd:frida-agent"
 # As the C compiler lays it down: nothing may share its end.
 LOG_FORMAT = b"\0[%s %s] %s\n\0"
+
+
+def restrain(library: str) -> None:
+    """Have Frida's library make no folders, and read none of a target's data. Done again it changes
+    nothing.
+
+    Args:
+        library: path of the loaded ``_frida`` extension module.
+
+    Raises:
+        CannotAttachError: it reads in a way that is not known.
+    """
+    refuse_folders(library)
+    if not read_no_data(library):
+        raise CannotAttachError(
+            f"frida {frida.__version__} reads a process's memory in a way that is not known: the "
+            "process might stand still for seconds",
+            "install the version that flametap was made for: pip install frida==17.26.2",
+        )
 
 
 def silence(silenced: set[tuple[int, int]]) -> None:

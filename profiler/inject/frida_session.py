@@ -124,13 +124,7 @@ class Session:
         self._own_sockets_before = unix_sockets.sockets(os.getpid())
         self._presence = Presence(self.pid)
         ptrace_hook.install(frida._frida.__file__)
-        frida_quirks.refuse_folders(frida._frida.__file__)
-        if not frida_quirks.read_no_data(frida._frida.__file__):
-            raise CannotAttachError(
-                f"frida {frida.__version__} reads a process's memory in a way that is not known: "
-                "the process might stand still for seconds",
-                "install the version that flametap was made for: pip install frida==17.26.2",
-            )
+        frida_quirks.restrain(frida._frida.__file__)
         self._wait_until_untraced()
         self.attached.begin()
         if seccomp_filters.allow_timers(self.pid):

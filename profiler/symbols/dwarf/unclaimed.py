@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ..names.inline_chains import UNCLAIMED, Chain
 from ..object.object_file import ObjectFile
-from ..object.symtab import ELF_SYMBOL
+from ..object.symtab import symbol_rows
 from . import constants as dw
 from .sections import load, read_section
 from .units import Unit
@@ -92,8 +92,7 @@ def _text(unit: Unit, attribute: int) -> bytes:
 
 def _functions(elf: ObjectFile) -> _Numbers:
     """Return start and end of each function in ``.symtab``."""
-    data = read_section(elf, ".symtab")
-    rows = np.frombuffer(data, ELF_SYMBOL, len(data) // ELF_SYMBOL.itemsize)
+    rows = symbol_rows(read_section(elf, ".symtab"))
     rows = rows[
         (rows["info"] & 15 == _STT_FUNC)
         & (rows["section"] != 0)

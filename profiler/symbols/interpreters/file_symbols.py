@@ -11,9 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...linux.elf_headers import SHT_SYMTAB
 from ..object.elf import ElfFile
-from ..object.symtab import ELF_SYMBOL, MAX_TABLE_BYTES, string_at
+from ..object.symtab import MAX_TABLE_BYTES, full_table, string_at, symbol_rows
 
 MAX_STRING_BYTES = 32 << 20  # of names; python3.13 with all its own has 0.3 MB
 _MAX_PLACES = 64  # at which a text occurs
@@ -36,12 +35,13 @@ def file_symbols(elf: ElfFile, *starts: str) -> list[FileSymbol]:
     Raises:
         ElfError: a table is damaged, or can no longer be read.
     """
-    table = elf.section(".symtab")
-    if table is None or table.kind != SHT_SYMTAB or table.link >= len(elf.sections):
+    found = full_table(elf)
+    if found is None:
         return []
-    if elf.sections[table.link].size > MAX_STRING_BYTES or table.size > MAX_TABLE_BYTES:
+    table, names = found
+    if names.size > MAX_STRING_BYTES or table.size > MAX_TABLE_BYTES:
         return []
-    strings = elf.data(elf.sections[table.link])
+    strings = elf.data(names)
     places: list[int] = []
     for start in starts:
         place = -1
@@ -52,8 +52,7 @@ def file_symbols(elf: ElfFile, *starts: str) -> list[FileSymbol]:
             places.append(place + 1)
     if not places:
         return []
-    data = elf.data(table)
-    rows = np.frombuffer(data, ELF_SYMBOL, len(data) // ELF_SYMBOL.itemsize)
+    rows = symbol_rows(elf.data(table))
     rows = rows[np.isin(rows["name"], places) & (rows["section"] != 0)]
     rows = rows[rows["value"] < _MAX_VALUE]
     return [

@@ -12,9 +12,6 @@ from __future__ import annotations
 
 import contextlib
 
-import numpy as np
-
-from ...linux.elf_headers import SHT_SYMTAB
 from ...linux.file_rights import ProcessUser
 from ...linux.maps import read_maps
 from ...linux.process_memory import MemoryReadError, ProcessMemory
@@ -23,7 +20,7 @@ from ..locate.mapped_files import MappedFile, mapped_files
 from ..locate.open_file import Root
 from ..locate.process_code import open_mapped
 from ..object.elf import ElfError, ElfFile
-from ..object.symtab import ELF_SYMBOL, MAX_TABLE_BYTES
+from ..object.symtab import MAX_TABLE_BYTES, full_table, symbol_rows
 
 SYMBOL = "__jit_debug_descriptor"
 _DESCRIPTOR_BYTES = 24
@@ -96,14 +93,11 @@ def _file_addr(elf: ElfFile) -> int:
     Names are read one by one, and only those of variables of that size: the names of TensorFlow
     have 175 MB.
     """
-    table = elf.section(".symtab")
-    if table is None or table.kind != SHT_SYMTAB or table.link >= len(elf.sections):
+    found = full_table(elf)
+    if found is None or found[0].size > MAX_TABLE_BYTES:
         return 0
-    if table.size > MAX_TABLE_BYTES:
-        return 0
-    names = elf.sections[table.link]
-    data = elf.data(table)
-    rows = np.frombuffer(data, ELF_SYMBOL, len(data) // ELF_SYMBOL.itemsize)
+    table, names = found
+    rows = symbol_rows(elf.data(table))
     is_wanted = (rows["info"] & 15 == _STT_OBJECT) & (rows["size"] == _DESCRIPTOR_BYTES)
     rows = rows[is_wanted & (rows["section"] != 0)][:_MAX_CANDIDATES]
     wanted = SYMBOL.encode() + b"\0"

@@ -30,9 +30,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
-from .code_ranges import NOT_FOUND, CodeRanges, Found, Int64s, Ranges
+from .code_ranges import NOT_FOUND, CodeRanges, Ranges
+from .code_reader import FileReader
 from .growing_file import AppendedFile, Growth
 from .lines import Lines, SourceLine, parse_lines
 
@@ -53,18 +53,17 @@ _NAME_AT = 56
 _MAX_FIXED_BYTES = 64
 
 
-class JitDump:
+class JitDump(FileReader):
     """The names in one jitdump, as far as it is written.
 
     Attributes:
         problem: why reading has ended before the end of the file, ``""`` if it has not.
-        has_lines: whether any function has source lines.
     """
 
     kind = "jitdump"
 
     def __init__(self, file: AppendedFile) -> None:
-        self.file = file
+        super().__init__(file)
         self._begin()
 
     def _begin(self) -> None:
@@ -79,18 +78,10 @@ class JitDump:
         self._last_lines = (NOT_FOUND, 0)  # offset, code_addr
         self._tables: dict[int, Lines] = {}
 
-    def __len__(self) -> int:
-        return len(self._ranges)
-
     @property
     def has_lines(self) -> bool:
         """True if any function has source lines."""
         return bool(self._lines)
-
-    @property
-    def dropped(self) -> int:
-        """Number of functions that were removed because there are too many."""
-        return self._ranges.dropped
 
     def look(self) -> Growth:
         """Check whether the file has grown. If it is another file, discard what was read."""
@@ -118,10 +109,6 @@ class JitDump:
         self.file.go_on_at(begin + at)
         return at > 0 and begin + at < end
 
-    def find(self, addresses: npt.NDArray[np.uint64], seen_ns: Int64s) -> Found:
-        """Find the key of the code at each address at the time when it was seen."""
-        return self._ranges.find(addresses, seen_ns)
-
     def name(self, key: int, start: int) -> str:
         """Return the name for a key; ``""`` for code that was moved away."""
         load = self._load_of(key)
@@ -141,18 +128,9 @@ class JitDump:
         except struct.error:  # the file has been truncated
             return None
 
-    def notes(self) -> Iterator[str]:
-        """Tell what is missing."""
-        if self.file.refusal:
-            yield f"{self.file.path} is not used: {self.file.refusal}"
+    def _notes_on_content(self) -> Iterator[str]:
         if self.problem:
             yield f"{self.file.path} cannot be read further: {self.problem}"
-        if self.dropped:
-            yield f"the oldest {self.dropped:,} entries of {self.file.path} are left out"
-
-    def close(self) -> None:
-        """Close the file. Idempotent."""
-        self.file.close()
 
     def _unpack(self, fields: str, data: bytes, at: int) -> tuple[int, ...]:
         return struct.unpack_from(self._order + fields, data, at)

@@ -23,6 +23,7 @@ from ...linux.procfs import PROC
 from ...model import Frame, Function, Module, RawFrame, SymbolSource
 from ..names.table import JIT_MODULE, SymbolTable, unnamed_function
 from .code_ranges import ANY_TIME_NS
+from .code_reader import CodeReader
 from .files import JitFiles, is_jitdump
 from .growing_file import Growth
 from .jitdump import JitDump
@@ -37,8 +38,6 @@ MAX_DUMPS = 16
 # Files of mappings with generated code: memory that is mapped twice, writable at one address and
 # executable at the other.
 _SHARED_MEMORY = ("/memfd:", "/dev/zero", "/SYSV", "/dev/shm/")
-
-_Reader = JitDump | RegisteredCode | PerfMap
 
 
 class _Asked(NamedTuple):
@@ -79,7 +78,7 @@ class JitNames:
         self._total = 0
         # Used only by the thread.
         self._nameless: list[_Asked] = []
-        self._frames: dict[tuple[_Reader, int], tuple[Frame, ...]] = {}
+        self._frames: dict[tuple[CodeReader, int], tuple[Frame, ...]] = {}
 
     @staticmethod
     def is_generated(module: Module) -> bool:
@@ -192,7 +191,7 @@ class JitNames:
             self._thread.start()
         self._changed.notify_all()
 
-    def _readers(self) -> list[_Reader]:
+    def _readers(self) -> list[CodeReader]:
         """Return the dumps, which have times and lines, then what has times, then the perf map."""
         others = (self._registered, self._map)
         return [*self._dumps, *(reader for reader in others if reader is not None)]
@@ -241,7 +240,7 @@ class JitNames:
                         break
         return has_grown
 
-    def _forget_frames(self, reader: _Reader) -> None:
+    def _forget_frames(self, reader: CodeReader) -> None:
         self._frames = {key: frames for key, frames in self._frames.items() if key[0] is not reader}
 
     def _name(self, asked: Sequence[_Asked]) -> None:
@@ -269,7 +268,7 @@ class JitNames:
         self._nameless += asked
 
     def _frames_of(
-        self, reader: _Reader, key: int, start: int, runtime_addr: int
+        self, reader: CodeReader, key: int, start: int, runtime_addr: int
     ) -> tuple[Frame, ...]:
         """Return the frames of an address; none if its name cannot be read (any more)."""
         frames = self._frames.get((reader, key))

@@ -21,10 +21,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...linux.elf_headers import SHF_EXECINSTR, SHT_SYMTAB
+from ...linux.elf_headers import SHF_EXECINSTR
 from ...linux.process_memory import MemoryReadError, ProcessGoneError, ProcessMemory
 from ..object.elf import from_bytes
-from ..object.symtab import ELF_SYMBOL
+from ..object.symtab import full_table, string_at, symbol_rows
 
 MAX_ENTRIES = 1 << 14
 MAX_OBJECT_BYTES = 16 << 20
@@ -67,7 +67,7 @@ class Functions(NamedTuple):
         """Return the names as the compiler wrote them; None if they take more memory."""
         names = []
         for offset in self.offsets.tolist():
-            name = _text(self.strings, offset)
+            name = string_at(self.strings, offset, MAX_NAME_BYTES)
             limit_bytes -= len(name) + _OBJECT_BYTES
             if limit_bytes < 0:
                 return None
@@ -111,20 +111,27 @@ def is_listed(memory: ProcessMemory, entry: Entry) -> bool:
     return (object_addr, object_bytes) == (entry.object_addr, entry.object_bytes)
 
 
-def fingerprint_of(memory: ProcessMemory, entry: Entry) -> int:
-    """Return what tells an object from another one that later has its place and size.
+def fingerprint_of(data: bytes) -> int:
+    """Return what tells an object from another one that later has its place and size."""
+    if len(data) <= 2 * _COMPARED_BYTES:
+        return zlib.crc32(data)
+    return _of_ends(data[:_COMPARED_BYTES], data[-_COMPARED_BYTES:])
 
-    Returns:
-        -1 if it cannot be read.
-    """
+
+def fingerprint_in(memory: ProcessMemory, entry: Entry) -> int:
+    """Return the fingerprint of the object that an entry leads to now; -1 if it cannot be read."""
     start, size = entry.object_addr, entry.object_bytes
     try:
         if size <= 2 * _COMPARED_BYTES:
-            return zlib.crc32(memory.read(start, size))
-        first = zlib.crc32(memory.read(start, _COMPARED_BYTES))
-        return zlib.crc32(memory.read(start + size - _COMPARED_BYTES, _COMPARED_BYTES), first)
+            return fingerprint_of(memory.read(start, size))
+        last = memory.read(start + size - _COMPARED_BYTES, _COMPARED_BYTES)
+        return _of_ends(memory.read(start, _COMPARED_BYTES), last)
     except MemoryReadError:
         return -1
+
+
+def _of_ends(first: bytes, last: bytes) -> int:
+    return zlib.crc32(last, zlib.crc32(first))
 
 
 def functions_of(data: bytes) -> Functions:
@@ -134,12 +141,11 @@ def functions_of(data: bytes) -> Functions:
         ElfError: it is damaged.
     """
     elf = from_bytes(data)
-    table = elf.section(".symtab")
-    if table is None or table.kind != SHT_SYMTAB or table.link >= len(elf.sections):
+    found = full_table(elf)
+    if found is None:
         return Functions.none()
-    strings = elf.data(elf.sections[table.link])
-    content = elf.data(table)
-    rows = np.frombuffer(content, ELF_SYMBOL, len(content) // ELF_SYMBOL.itemsize)
+    strings = elf.data(found[1])
+    rows = symbol_rows(elf.data(found[0]))
     is_code = np.array([bool(s.flags & SHF_EXECINSTR) for s in elf.sections], bool)
     bases = np.array([s.addr if elf.file_type == _ET_REL else 0 for s in elf.sections], np.uint64)
     rows = rows[(rows["section"] < len(is_code)) & (rows["info"] & 15 == _STT_FUNC)]
@@ -151,9 +157,3 @@ def functions_of(data: bytes) -> Functions:
     is_sensible = (starts > 0) & (starts < _MAX_ADDRESS)
     starts, offsets = starts[is_sensible], rows["name"][fits][is_sensible].astype(np.int64)
     return Functions(starts, starts + sizes[is_sensible], offsets, strings)
-
-
-def _text(strings: bytes, offset: int) -> str:
-    end = strings.find(b"\0", offset, offset + MAX_NAME_BYTES)
-    end = end if end >= 0 else offset + MAX_NAME_BYTES
-    return strings[offset:end].decode("utf-8", "replace")

@@ -19,7 +19,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .code_ranges import CodeRanges, Found, Int64s, Ranges
+from .code_ranges import CodeRanges, Int64s, Ranges
+from .code_reader import FileReader
 from .growing_file import AppendedFile, Growth
 
 CHUNK_BYTES = 1 << 20
@@ -53,7 +54,7 @@ class Lines(NamedTuple):
     garbage: int  # number of invalid lines
 
 
-class PerfMap:
+class PerfMap(FileReader):
     """The names in one perf map, as far as it is written.
 
     Attributes:
@@ -62,22 +63,12 @@ class PerfMap:
     """
 
     kind = "perf map"
-    has_lines = False
 
     def __init__(self, file: AppendedFile) -> None:
-        self.file = file
+        super().__init__(file)
         self.garbage = 0
         self.skipped_bytes = 0
-        self._ranges = CodeRanges()
         self._in_long_line = False
-
-    def __len__(self) -> int:
-        return len(self._ranges)
-
-    @property
-    def dropped(self) -> int:
-        """Number of lines that were removed because there are too many."""
-        return self._ranges.dropped
 
     def look(self) -> Growth:
         """Check whether the file has grown. If it was rewritten, discard what was read."""
@@ -115,10 +106,6 @@ class PerfMap:
         self.file.go_on_at(begin + len(text))
         return bool(text)
 
-    def find(self, addresses: npt.NDArray[np.uint64], seen_ns: Int64s) -> Found:
-        """Find the key of the code at each address; a perf map has no times."""
-        return self._ranges.find(addresses, seen_ns)
-
     def name(self, key: int, start: int) -> str:
         """Return the name for a key; ``""`` if its line has changed.
 
@@ -135,20 +122,11 @@ class PerfMap:
             pass
         return ""
 
-    def notes(self) -> Iterator[str]:
-        """Tell what is missing."""
-        if self.file.refusal:
-            yield f"{self.file.path} is not used: {self.file.refusal}"
+    def _notes_on_content(self) -> Iterator[str]:
         if self.garbage:
             yield f"{self.garbage:,} lines of {self.file.path} are invalid"
         if self.skipped_bytes:
             yield f"the first {self.skipped_bytes >> 20} MiB of {self.file.path} are left out"
-        if self.dropped:
-            yield f"the oldest {self.dropped:,} entries of {self.file.path} are left out"
-
-    def close(self) -> None:
-        """Close the file. Idempotent."""
-        self.file.close()
 
 
 def parse_lines(text: bytes) -> Lines:

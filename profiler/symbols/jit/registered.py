@@ -19,15 +19,23 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from ...linux.process_memory import MemoryReadError, ProcessMemory
 from ...linux.procfs import PROC, read_monotonic_offset_ns
 from ..object.elf import ElfError
-from .code_ranges import CodeRanges, Found, Int64s, Ranges
+from .code_ranges import Ranges
+from .code_reader import CodeReader
 from .descriptors import Descriptors
 from .growing_file import Growth
-from .object_lists import Entry, Functions, fingerprint_of, functions_of, is_listed, read_list
+from .object_lists import (
+    Entry,
+    Functions,
+    fingerprint_in,
+    fingerprint_of,
+    functions_of,
+    is_listed,
+    read_list,
+)
 
 # Reading the lists takes at most this part of the time, in a thread of its own.
 COST_FACTOR = 20
@@ -54,7 +62,7 @@ class _List:
         self.known: dict[Entry, tuple[int, Functions]] = {}  # fingerprint and functions
 
 
-class RegisteredCode:
+class RegisteredCode(CodeReader):
     """The functions in the lists of one process, as far as they are read.
 
     Attributes:
@@ -63,11 +71,12 @@ class RegisteredCode:
     """
 
     kind = "registered for debuggers"
-    has_lines = False
 
     def __init__(self, pid: int, proc: str = PROC) -> None:
+        super().__init__()
         self._pid = pid
         self._proc = proc
+        self._clock_offset_ns = 0  # how far the target's CLOCK_MONOTONIC is ahead of ours
         self._descriptors = Descriptors(pid, proc)
         self._memory: ProcessMemory | None = None
         self._has_new_files = True
@@ -75,19 +84,10 @@ class RegisteredCode:
         self._not_before_s = 0.0
         self._lists: dict[int, _List] = {}  # by place of the descriptor
         self._new: list[_New] = []  # the oldest last
-        self._ranges = CodeRanges()
         self._names: list[str] = []
         self._name_bytes = self._read_bytes = 0
         self.problem = ""
         self.damaged = 0
-
-    def __len__(self) -> int:
-        return len(self._ranges)
-
-    @property
-    def dropped(self) -> int:
-        """Number of functions that were removed because there are too many."""
-        return self._ranges.dropped
 
     def see_module(self) -> None:
         """Look for lists once more: the process has loaded a file. Any thread."""
@@ -121,10 +121,6 @@ class RegisteredCode:
             self._read(self._new.pop())
         return bool(self._new)
 
-    def find(self, addresses: npt.NDArray[np.uint64], seen_ns: Int64s) -> Found:
-        """Find the key of the code at each address at the time when it was seen."""
-        return self._ranges.find(addresses, seen_ns)
-
     def name(self, key: int, start: int) -> str:
         """Return the name for a key; ``""`` for code that is not registered any more."""
         return self._names[key]
@@ -146,15 +142,14 @@ class RegisteredCode:
             self._memory = ProcessMemory(f"{self._proc}/{self._pid}")
         except OSError:  # it has gone, or may not be read
             return False
+        with contextlib.suppress(OSError, ValueError):
+            target_ns = read_monotonic_offset_ns(self._pid, self._proc)
+            self._clock_offset_ns = target_ns - read_monotonic_offset_ns(os.getpid(), self._proc)
         return True
 
     def _now_ns(self) -> int:
         """Return the time by the target's CLOCK_MONOTONIC."""
-        offset_ns = 0
-        with contextlib.suppress(OSError, ValueError):
-            offset_ns = read_monotonic_offset_ns(self._pid, self._proc)
-            offset_ns -= read_monotonic_offset_ns(os.getpid(), self._proc)
-        return time.monotonic_ns() + offset_ns
+        return time.monotonic_ns() + self._clock_offset_ns
 
     def _find_lists(self, memory: ProcessMemory) -> None:
         now_ns = self._now_ns()
@@ -174,7 +169,7 @@ class RegisteredCode:
             same = {
                 entry
                 for entry in entries
-                if entry in known.known and known.known[entry][0] == fingerprint_of(memory, entry)
+                if entry in known.known and known.known[entry][0] == fingerprint_in(memory, entry)
             }
         except MemoryReadError:
             return False  # it is being changed: everything is looked at again
@@ -199,7 +194,6 @@ class RegisteredCode:
             self.problem = f"there is more than {MAX_ALL_BYTES >> 20} MiB of it"
             return
         try:
-            fingerprint = fingerprint_of(self._memory, new.entry)
             data = self._memory.read(new.entry.object_addr, new.entry.object_bytes)
             if not is_listed(self._memory, new.entry):
                 return
@@ -217,7 +211,7 @@ class RegisteredCode:
             self.problem = "there are too many functions"
             return
         self._name_bytes += sum(map(len, names))
-        self._lists[new.place].known[new.entry] = (fingerprint, functions.without_names())
+        self._lists[new.place].known[new.entry] = (fingerprint_of(data), functions.without_names())
         self._add(functions, names, new.made_ns)
 
     def _add(self, functions: Functions, names: list[str], made_ns: int) -> None:

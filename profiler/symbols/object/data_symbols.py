@@ -11,7 +11,7 @@ from ...linux.elf_headers import SHT_NOBITS
 from ..names.demangle import demangle
 from .elf import ElfFile
 from .object_file import ObjectFile
-from .symtab import ELF_SYMBOL, string_at
+from .symtab import ELF_SYMBOL, string_at, symbol_rows
 
 _STT_OBJECT = 1
 
@@ -32,8 +32,7 @@ class DataSymbols:
         if section.link >= len(file.sections):
             return
         self._strings = file.data(file.sections[section.link])
-        data = file.data(section)
-        rows = np.frombuffer(data, ELF_SYMBOL, len(data) // ELF_SYMBOL.itemsize)
+        rows = symbol_rows(file.data(section))
         rows = rows[
             (rows["info"] & 15 == _STT_OBJECT) & (rows["section"] != 0) & (rows["size"] > 0)
         ]

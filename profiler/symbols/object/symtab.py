@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...linux.elf_headers import SHF_EXECINSTR, SHT_NOBITS
+from ...linux.elf_headers import SHF_EXECINSTR, SHT_NOBITS, SHT_SYMTAB
 from ..names.demangle import strip_clone
 from ..names.inline_chains import Indexes
 from ..names.limits import MAX_MODULE_CHARACTERS, Budget
@@ -267,6 +267,19 @@ def string_at(strings: bytes, offset: int, limit: int = _MAX_NAME_BYTES) -> str:
     return strings[offset:end].decode("utf-8", "replace")
 
 
+def symbol_rows(table: bytes) -> NDArray[Any]:
+    """Return the rows of an ELF symbol table, dtype ``ELF_SYMBOL``; a rest of one is left out."""
+    return np.frombuffer(table, ELF_SYMBOL, len(table) // ELF_SYMBOL.itemsize)
+
+
+def full_table(elf: ObjectFile) -> tuple[Section, Section] | None:
+    """Return ``.symtab`` and the section with its names; None for a stripped file."""
+    table = elf.section(".symtab")
+    if table is None or table.kind != SHT_SYMTAB or table.link >= len(elf.sections):
+        return None
+    return table, elf.sections[table.link]
+
+
 def _take(budget: Budget | None, size: int) -> None:
     if budget is not None and not budget.take(size):
         raise ElfError("the symbol tables of all modules take too much memory")
@@ -281,7 +294,7 @@ def _read_table(elf: ObjectFile, section: Section, *, sizeless: bool) -> tuple[N
     string_bytes = elf.data(elf.sections[section.link])
     strings = np.frombuffer(string_bytes, np.uint8)
     data = elf.data(section)
-    all_symbols = np.frombuffer(data, ELF_SYMBOL, len(data) // ELF_SYMBOL.itemsize)
+    all_symbols = symbol_rows(data)
     executable = np.array([s.flags & SHF_EXECINSTR != 0 for s in elf.sections], bool)
     ends = np.array([min(s.addr + s.size, _MAX_ADDR) for s in elf.sections], np.int64)
     kind = all_symbols["info"] & 15

@@ -22,14 +22,13 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     """A session with a sleeping process to which nothing is done."""
     for module, name in (
         (ptrace_hook, "install"),
-        (frida_quirks, "refuse_folders"),
-        (frida_quirks, "read_no_data"),
+        (frida_quirks, "restrain"),
         (Attach, "begin"),
         (ForkHold, "ask"),
         (ForkHold, "let_go"),
         (Session, "detach"),
     ):
-        monkeypatch.setattr(module, name, lambda *_: True)
+        monkeypatch.setattr(module, name, lambda *_: None)
     monkeypatch.setattr(Attach, "is_replaced", lambda _: False)
     with subprocess.Popen(["sleep", "60"]) as target:
         yield Session(target.pid)
