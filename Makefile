@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.flametap-dev
+AGENT_STAMP := $(STAMP)-agent
 # Arguments for pytest: make test ARGS="-k layers -x"
 ARGS ?=
 # Tests run three at a time, as they wait a lot; but for those that need a quiet machine: tests/support/parallel.py.
@@ -21,13 +22,18 @@ help: ## list the targets
 # --- set up -----------------------------------------------------------------------------------------------------------
 
 .PHONY: dev
-dev: $(STAMP) ## make .venv with flametap (editable) and the development tools
+dev: $(AGENT_STAMP) ## make .venv with flametap (editable) and the development tools
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "flametap needs Python 3.10 or newer: make PYTHON=python3.12")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "no venv module: apt install python3-venv" >&2; exit 1; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@$(LAY_NAMES)
+	@touch $@
+
+# The installation builds the agent's machine code; a change of its sources makes it stale.
+$(AGENT_STAMP): $(STAMP) $(shell find agent -name '*.[ch]' -o -name '*.ld') agent/__init__.py agent/machine_code.py
+	-@$(BIN)/python -m flametap.agent.machine_code
 	@touch $@
 
 # The folders get their import names through a tree of links, which type checkers and editors read.
@@ -39,7 +45,7 @@ LAY_NAMES = rm -rf build/types && mkdir -p $(NAMES) && ln -s $(addprefix ../../.
 DEMO := build/demo
 
 .PHONY: demo
-demo: $(STAMP) $(DEMO) ## attach to a busy sample program and open the live flame graph
+demo: $(AGENT_STAMP) $(DEMO) ## attach to a busy sample program and open the live flame graph
 	@$(DEMO) & pid=$$!; trap "kill $$pid 2>/dev/null" EXIT; $(BIN)/flametap live $$pid $(ARGS)
 
 $(DEMO): tests/targets/demo.c
@@ -102,12 +108,12 @@ test-page: ; @$(MAKE) test ARGS="tests/browser $(WORKERS) $(ARGS)" ## the page i
 # Minutes; an hour of sampled target time, in pieces: make stress ARGS="--until 3600 --results hour.jsonl"
 SECONDS ?= 5
 .PHONY: stress
-stress: $(STAMP) ## real programs recorded at 1 000 Hz while they live and die; see tests/stress/README.md
+stress: $(AGENT_STAMP) ## real programs recorded at 1 000 Hz while they live and die; see tests/stress/README.md
 	PYTHONPATH=tests/support:tests/stress $(BIN)/python tests/stress/runner.py --seconds $(SECONDS) $(ARGS)
 
 # About an hour; one animal again and again: make zoo ARGS="zoo-erlang --rounds 50"
 .PHONY: zoo
-zoo: $(STAMP) ## small programs in some fifty runtimes, each attached to 21 times; see tests/stress/README.md
+zoo: $(AGENT_STAMP) ## small programs in some fifty runtimes, each attached to 21 times; see tests/stress/README.md
 	PYTHONPATH=tests/support:tests/stress $(BIN)/python tests/stress/runner.py --seconds 30 --results build/zoo.jsonl \
 		$(if $(findstring zoo-,$(ARGS)),,'zoo-*') $(ARGS)
 
@@ -142,7 +148,7 @@ bench: $(STAMP)-bench ## what flametap costs, next to other profilers: lists the
 	@$(BIN)/python bench/suite.py $(ARGS)
 
 # The profilers that come from PyPI. Without them the benches run, too.
-$(STAMP)-bench: $(STAMP)
+$(STAMP)-bench: $(AGENT_STAMP)
 	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	@touch $@
 
@@ -162,6 +168,6 @@ installed: build ## the built wheel, installed by itself in a second environment
 
 .PHONY: clean
 clean: ## remove all that was built, and .venv
-	rm -rf build dist .venv .mypy_cache .ruff_cache .pytest_cache
+	rm -rf build dist .venv .mypy_cache .ruff_cache .pytest_cache agent/machine_code.bin
 	find . -name __pycache__ -prune -exec rm -rf {} +
 	find . -name '*.egg-info' -prune -exec rm -rf {} +

@@ -16,6 +16,8 @@ C_SOURCES = (
     "recipe.h",
     "unwind/rules.h",
     "platform/atomics.h",
+    "platform/memory_functions.c",
+    "platform/imports.h",
     "platform/os_linux.h",
     "process/thread_slot.h",
     "interpreters/managed.h",
@@ -141,7 +143,7 @@ def source(names: tuple[str, ...] = C_SOURCES) -> str:
     Raises:
         FileNotFoundError: a file is missing from the installation.
     """
-    folder = files("flametap.agent")
+    folder = files(__name__)
     texts = (folder.joinpath(*name.split("/")).read_text("utf-8") for name in names)
     return "".join(f'#line 1 "{name}"\n{text}\n' for name, text in zip(names, texts, strict=True))
 
@@ -152,4 +154,4 @@ def script() -> str:
     Raises:
         FileNotFoundError: the file is missing from the installation.
     """
-    return (files("flametap.agent") / "agent.js").read_text("utf-8")
+    return (files(__name__) / "agent.js").read_text("utf-8")

@@ -335,29 +335,6 @@ struct agent {
     u8 *text;                             /* scratch memory for procfs, SCRATCH_BYTES */
 };
 
-#ifdef __TINYC__
-extern struct agent *agent_cell;          /* `&agent_cell` is the address that agent.js allocated */
-extern int libc_sigaction(int signo, const void *action, void *old);
-#define LIBC_CODE ((u64)libc_sigaction)   /* an address in libc */
-extern int libc_pthread_create(void *thread, const void *attributes, void *(*start)(void *), void *argument);
-extern int libc_pthread_join(u64 thread, void *result);
-extern int libc_pthread_attr_init(void *attributes);
-extern int libc_pthread_attr_setstacksize(void *attributes, u64 bytes);
-extern int libc_pthread_attr_destroy(void *attributes);
-#else
-#include <pthread.h>
-#include <signal.h>
-static struct agent *agent_cell;
-#define LIBC_CODE ((u64)sigaction)
-#define libc_sigaction(signo, action, old) sigaction(signo, (const struct sigaction *)(action), (struct sigaction *)(old))
-#define libc_pthread_create(thread, attributes, start, argument) \
-    pthread_create((pthread_t *)(thread), (const pthread_attr_t *)(attributes), start, argument)
-#define libc_pthread_join(thread, result) pthread_join((pthread_t)(thread), (void **)(result))
-#define libc_pthread_attr_init(attributes) pthread_attr_init((pthread_attr_t *)(attributes))
-#define libc_pthread_attr_setstacksize(attributes, bytes) pthread_attr_setstacksize((pthread_attr_t *)(attributes), bytes)
-#define libc_pthread_attr_destroy(attributes) pthread_attr_destroy((pthread_attr_t *)(attributes))
-#endif
-
 /* Return whether a signal was sent and not answered yet: the data that the handler reads must stay. */
 static u32 signal_is_under_way(const struct thread_slot *slot)
 {

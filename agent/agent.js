@@ -1,6 +1,7 @@
 /*
- * The part of the agent that Frida runs: it compiles the C sources inside the target, starts and stops them, and tells
- * them which threads are Frida's own. It does nothing per sample: samples go from C to the host through shared memory.
+ * The part of the agent that Frida runs: it places the machine code of the C sources in the target, or compiles them
+ * there, starts and stops them, and tells them which threads are Frida's own. It does nothing per sample: samples go from
+ * C to the host through shared memory.
  */
 
 'use strict';
@@ -49,8 +50,9 @@ const LIBC_FUNCTIONS = [
   'pthread_attr_destroy',
 ];
 
-/* Referenced for the life of the script: a garbage-collected CModule is unmapped while the sampler runs in it. */
-let module = null;
+/* What holds the code: a CModule or memory. Referenced for the life of the script: it is unmapped when it is collected as
+ * garbage, while the sampler runs in it. */
+let codeHolder = null;
 let cell = null;
 let agent = null;
 let tendTimer = null;
@@ -79,7 +81,8 @@ function releaseLoader() {
   if (!loaderHook.isNull() && loaderHook.readU8() === JMP) Memory.patchCode(loaderHook, 1, code => code.writeU8(RET));
 }
 
-function libcSymbols() {
+/* What the C sources use from outside: name -> address. */
+function imports() {
   const symbols = { agent_cell: cell };
   const libc = Process.findModuleByName('libc.so.6');
   for (const name of LIBC_FUNCTIONS) {
@@ -88,6 +91,22 @@ function libcSymbols() {
     symbols[`libc_${name}`] = address;
   }
   return symbols;
+}
+
+/* Have TinyCC compile the sources. Returns where each function is. */
+function compile(source) {
+  codeHolder = new CModule(source, imports());
+  return name => codeHolder[name];
+}
+
+/* Place machine code, whole pages, as it is; `symbols` are offsets in it. Returns where each function is. */
+function place(code, symbols) {
+  codeHolder = Memory.alloc(code.byteLength);
+  codeHolder.writeByteArray(code);
+  for (const [name, address] of Object.entries(imports()))
+    codeHolder.add(symbols[`import_${name}`]).writePointer(address);
+  if (!Memory.protect(codeHolder, code.byteLength, 'r-x')) throw new Error('the agent cannot be made executable');
+  return name => codeHolder.add(symbols[name]);
 }
 
 /*
@@ -139,16 +158,17 @@ function hangUp() {
 }
 
 rpc.exports = {
-  /* Compile; prepare memory, maps and the list of threads. Returns the descriptors of the ring and of the host's end of the
+  /* Bring in the C functions: `program` holds their source, or symbols of `code`, which is machine code. Prepare memory, maps
+   * and the list of threads. Returns the descriptors of the ring and of the host's end of the
    * pair of sockets (-1: none), and the address of memory that stack_probe.py may use. */
-  prepare(source, rateHz, sockets, threadsFiltered, clocks) {
+  prepare(program, rateHz, sockets, threadsFiltered, clocks, code) {
     hostSockets = sockets;
     filtered = threadsFiltered;
     cell = Memory.alloc(Process.pointerSize);
-    module = new CModule(source, libcSymbols());
+    const find = program.source === undefined ? place(code, program.symbols) : compile(program.source);
     agent = {};
     for (const [name, [result, parameters]] of Object.entries(FUNCTIONS))
-      agent[name] = new NativeFunction(module[name], result, parameters, { exceptions: 'propagate' });
+      agent[name] = new NativeFunction(find(name), result, parameters, { exceptions: 'propagate' });
     const error = agent.agent_prepare(rateHz, filtered, clocks);
     if (error !== 0) {
       agent = null;

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 import parallel
 from capabilities import CAPABILITIES, find
+from flametap.agent import machine_code
 from long_tests import is_long
 
 # A shell that starts us in the background has SIGINT ignored, nohup SIGHUP; what we start would
@@ -102,6 +103,13 @@ def browser(require_capability: Callable[[str], str]) -> Iterator[Browser]:
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """What is tested is the agent of the present sources, as `make dev` would build it."""
+    if not hasattr(config, "workerinput"):  # once for all workers
+        with contextlib.suppress(machine_code.BuildError):
+            machine_code.build()
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Apply every ``needs`` marker of the test, its class and its module, before any fixture."""
     for marker in item.iter_markers("needs"):

@@ -1,6 +1,5 @@
 /*
- * Fixed-width types, and the few atomic operations that the agent needs, for TinyCC (which has none) and for gcc
- * (tests).
+ * Fixed-width types, and the few atomic operations that the agent needs, for TinyCC, which has none, and for gcc.
  *
  * x86-64 keeps loads in order with loads and stores with stores, so an aligned volatile access with a compiler barrier
  * is an acquire load or a release store (Intel SDM volume 3, 9.2.2). TinyCC never reorders memory accesses.
@@ -8,7 +7,12 @@
 #ifndef FLAMETAP_ATOMICS_H
 #define FLAMETAP_ATOMICS_H
 
+#ifdef FLAMETAP_MACHINE_CODE              /* memory_functions.c */
+void *memcpy(void *to, const void *from, unsigned long bytes);
+void *memmove(void *to, const void *from, unsigned long bytes);
+#else
 #include <string.h>                       /* memcpy, memmove: never in the handler */
+#endif
 
 typedef unsigned char u8;
 typedef unsigned short u16;

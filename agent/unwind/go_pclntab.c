@@ -260,7 +260,7 @@ static u64 go_module_text(struct agent *a, const struct module *m, const struct 
 /* Find the table: in a section of its own, or inside another one if gcc linked the program (-buildmode=pie). */
 static struct cfi_table *table_from_go(struct agent *a, const struct module *m, const struct elf_file *file)
 {
-    static const char *const sections[] = {".gopclntab", ".data.rel.ro.gopclntab", ".data.rel.ro"};
+    static const char sections[][24] = {".gopclntab", ".data.rel.ro.gopclntab", ".data.rel.ro"};
     struct cfi_table *table = (struct cfi_table *)0;
     struct go_table go;
     u64 text;

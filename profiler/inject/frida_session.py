@@ -20,6 +20,7 @@ from typing import Any
 import frida
 
 from flametap import agent
+from flametap.agent import machine_code
 
 from ..errors import AttachFailedError, CannotAttachError
 from ..linux import seccomp_filters, unix_sockets
@@ -48,7 +49,7 @@ ATTACH_OPTIONS = {
 }
 # The slowest target seen took 6 s (java 17, busy machine); Frida gives up by itself after 10 s.
 ATTACH_TIMEOUT_S = 12.0
-# Compiling the agent and reading the maps takes 20-50 ms; the rest is for a starved machine.
+# Reading the maps takes 20-50 ms; the rest is for a starved machine.
 CALL_TIMEOUT_S = 10.0
 UNLOAD_TIMEOUT_S = 5.0
 # How long Frida's threads may take to leave the target (1 s when the machine is idle).
@@ -320,15 +321,17 @@ class Session:
         script.on("destroyed", self.ended.set)
         script.load()
         self._script = script
+        made = machine_code.installed()
         prepared = Prepared.of(
             script.exports_sync.prepare(
-                agent.source(),
+                {"symbols": made.symbols} if made else {"source": agent.source()},
                 max(1, round(rate_hz)),
                 unix_sockets.leading_here(self.pid, self._own_sockets_before),
                 self._filtered,
                 self._clocks
                 if self._filtered == seccomp_filters.NOBODYS
                 else self._clocks & CPU_TIMERS,
+                *([made.code] if made else []),
             )
         )
         if prepared.error:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 
 import pytest
 
+from flametap.inject import client, server
 from target_fixtures import adopt, builder, own_caches, start
 
 __all__ = ["adopt", "builder", "own_caches", "start"]
@@ -28,3 +30,17 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def attaches_from_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Frida is held by a thread of the test, which can interfere, instead of a process."""
+
+    def serve(link: socket.socket, pid: int) -> None:
+        with link:
+            server.serve(link, pid)
+
+    def spawn(link: socket.socket, pid: int) -> None:
+        threading.Thread(target=serve, args=(link.dup(), pid), daemon=True).start()
+
+    monkeypatch.setattr(client, "spawn", spawn)

@@ -9,10 +9,8 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,12 +22,10 @@ import receipt
 from flametap.errors import FlametapError
 from flametap.inject import (
     attach_state,
-    client,
     fork_stack,
     frida_loader,
     ptrace_hook,
     ptrace_proxy,
-    server,
     stall_watch,
 )
 from flametap.inject import frida_session as session_module
@@ -43,27 +39,13 @@ from nightly import nightly
 from recording import record
 from running import Start, Target
 
-pytestmark = pytest.mark.needs("attach", "gcc")
+pytestmark = [pytest.mark.needs("attach", "gcc"), pytest.mark.usefixtures("attaches_from_here")]
 
 # Longer than the 5 s after which Frida gives a call up.
 SLOW_S = 5.5
 ATTACHES = int(os.environ.get("FLAMETAP_TEST_CYCLES", "3"))
 # What a target says in the end whose calls have all returned as they should.
 RETURNED = r"\w+ returns=\d\d+ eintr=0|corrupt 0"
-
-
-@pytest.fixture(autouse=True)
-def attaches_from_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Frida is held by a thread of the test, which can interfere, instead of a process."""
-
-    def serve(link: socket.socket, pid: int) -> None:
-        with link:
-            server.serve(link, pid)
-
-    def spawn(link: socket.socket, pid: int) -> None:
-        threading.Thread(target=serve, args=(link.dup(), pid), daemon=True).start()
-
-    monkeypatch.setattr(client, "spawn", spawn)
 
 
 def under_way() -> Attach:

@@ -37,7 +37,7 @@ function prepared({ unknown, cloaked, owners }) {
     rpc: {},
   };
   vm.runInNewContext(SOURCE, context);
-  assert.equal(context.rpc.exports.prepare('', 100, [], 0).error, 0);
+  assert.equal(context.rpc.exports.prepare({ source: '' }, 100, [], 0, 0).error, 0);
   return tend;
 }
 

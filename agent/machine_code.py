@@ -1,0 +1,167 @@
+"""The agent as machine code: built where flametap is installed, placed as it is into the target.
+
+gcc makes code that needs half the time of what TinyCC makes in the target, and the target has
+nothing to compile. Without a C compiler at the installation there is no machine code; then agent.js
+has the sources compiled by TinyCC.
+
+The code is one position-independent piece without relocations, globals or libc. It begins with
+pointers to what it uses from outside (``platform/imports.h``), which agent.js fills in before it
+makes the code read-only. The file holds one line of JSON, then the code.
+
+``setup.py`` builds it; a change of the sources makes it stale, and ``python -m
+flametap.agent.machine_code`` builds it again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import source
+
+__all__ = ["BuildError", "MachineCode", "build", "installed"]
+
+FOLDER = Path(__file__).parent
+PLACE = FOLDER / "machine_code.bin"
+LINKER_SCRIPT = FOLDER / "arch" / "x86_64" / "machine_code.ld"
+PAGE_BYTES = 4096
+FLAGS = (
+    "-std=c11",
+    "-O2",
+    "-w",  # tests/agent_c is where warnings are errors
+    "-DFLAMETAP_MACHINE_CODE",
+    "-ffreestanding",
+    "-fpie",
+    "-fno-strict-aliasing",  # TinyCC takes every access as it stands
+    "-fno-tree-vectorize",  # the target's memory need not be aligned
+    "-fno-tree-loop-distribute-patterns",  # loops of memory_functions.c would call themselves
+    # What some distributions switch on, and what needs libc, the thread's own storage or tables.
+    "-fno-stack-protector",
+    "-fno-stack-clash-protection",
+    "-fcf-protection=none",
+    "-fno-asynchronous-unwind-tables",
+    "-U_FORTIFY_SOURCE",
+)
+
+
+class BuildError(Exception):
+    """The machine code could not be built; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineCode:
+    """Code for the target.
+
+    Attributes:
+        code: whole pages.
+        symbols: functions (``agent_…``) and pointers to fill in (``import_…``): name → offset in
+            bytes from the start of the code.
+        compiler: what built it, in words.
+    """
+
+    code: bytes
+    symbols: Mapping[str, int]
+    compiler: str
+
+
+def installed(place: Path = PLACE) -> MachineCode | None:
+    """Return the machine code of the installation; None if there is none or the sources differ.
+
+    Args:
+        place: the file.
+    """
+    try:
+        head, _, code = place.read_bytes().partition(b"\n")
+        made = json.loads(head)
+        if made["fingerprint"] != _fingerprint() or platform.machine() != "x86_64":
+            return None
+        return MachineCode(code, made["symbols"], made["compiler"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def build(place: Path = PLACE) -> None:
+    """Compile the sources into ``place``, unless it holds what they would give.
+
+    Raises:
+        BuildError: there is no C compiler, or it refused; ``place`` is gone or as it was.
+    """
+    if installed(place) is not None:
+        return
+    if platform.machine() != "x86_64":
+        raise BuildError("the agent is for x86-64")
+    compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        raise BuildError("there is no C compiler (apt install gcc)")
+    with tempfile.TemporaryDirectory() as folder:
+        code, symbols = _compiled(compiler, Path(folder))
+    words = {
+        "fingerprint": _fingerprint(),
+        "compiler": _run(compiler, "--version").partition("\n")[0],
+        "symbols": symbols,
+    }
+    partial = place.with_suffix(f".{os.getpid()}")
+    try:
+        partial.write_bytes(json.dumps(words).encode() + b"\n" + code)
+        partial.replace(place)
+    except OSError as error:
+        raise BuildError(f"cannot write {place}: {error.strerror}") from None
+
+
+def _compiled(compiler: str, folder: Path) -> tuple[bytes, dict[str, int]]:
+    text, compiled = folder / "agent.c", folder / "agent.o"
+    text.write_text(source(), "utf-8")
+    _run(compiler, *FLAGS, "-c", "-o", str(compiled), str(text))
+    linked, code = _linked(compiler, compiled, 0)
+    _, code_elsewhere = _linked(compiler, compiled, 1 << 24)
+    if code != code_elsewhere:
+        raise BuildError(f"the code that {compiler} makes depends on where it lies")
+    symbols = {}
+    for line in _run("nm", "--defined-only", str(linked)).splitlines():
+        offset, _, name = line.split()
+        if name.startswith(("agent_", "import_")):
+            symbols[name] = int(offset, 16)
+    return code + bytes(-len(code) % PAGE_BYTES), symbols
+
+
+def _linked(compiler: str, compiled: Path, start: int) -> tuple[Path, bytes]:
+    linked = compiled.with_suffix(f".{start:x}.elf")
+    _run(
+        compiler,
+        *("-nostdlib", "-static", "-no-pie", "-Wl,--build-id=none", f"-Wl,--defsym=START={start}"),
+        *("-Wl,-T", str(LINKER_SCRIPT), "-o", str(linked), str(compiled)),
+    )
+    code = linked.with_suffix(".bin")
+    _run("objcopy", "-O", "binary", "-j", ".machine_code", str(linked), str(code))
+    return linked, code.read_bytes()
+
+
+def _run(*command: str) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise BuildError(f"cannot run {command[0]}: {error.strerror}") from None
+    if done.returncode:
+        raise BuildError(f"{command[0]} failed: {done.stderr.strip()[:2000]}")
+    return done.stdout
+
+
+def _fingerprint() -> str:
+    text = "\n".join((source(), LINKER_SCRIPT.read_text("utf-8"), *FLAGS))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+if __name__ == "__main__":
+    try:
+        build()
+    except BuildError as refused:
+        sys.exit(f"the agent is compiled in each target: {refused}")

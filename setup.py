@@ -1,0 +1,26 @@
+"""Build the agent's machine code with the package; all else stands in pyproject.toml."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from setuptools import setup
+from setuptools.command.build_py import build_py
+
+sys.path.insert(0, str(Path(__file__).parent))
+from agent import machine_code
+
+
+class BuildWithMachineCode(build_py):
+    """Have the package's data complete before setuptools collects it."""
+
+    def run(self) -> None:
+        try:
+            machine_code.build()
+        except machine_code.BuildError as refused:
+            self.warn(f"the agent will be compiled in each target: {refused}")
+        super().run()
+
+
+setup(cmdclass={"build_py": BuildWithMachineCode})

@@ -1,0 +1,88 @@
+"""The agent's machine code: what it must hold, and when it is not used."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from flametap import agent
+from flametap.agent import machine_code
+
+
+@pytest.fixture
+def made() -> machine_code.MachineCode:
+    made = machine_code.installed()
+    assert made is not None, "conftest.py builds it"
+    return made
+
+
+@pytest.mark.needs("gcc")
+def test_functions_and_imports_are_those_of_the_script(made: machine_code.MachineCode) -> None:
+    script = agent.script()
+    functions = set(re.findall(r"^  (agent_\w+): \[", script, re.MULTILINE))
+    listed = re.search(r"LIBC_FUNCTIONS = \[(.*?)\]", script, re.DOTALL)
+    assert listed
+    libc = {f"import_libc_{name}" for name in re.findall(r"'(\w+)'", listed[1])}
+    imports = {name for name in made.symbols if name.startswith("import_")}
+    assert functions <= set(made.symbols)
+    assert imports == libc | {"import_agent_cell"}
+
+
+@pytest.mark.needs("gcc")
+def test_imports_come_first_and_are_empty(made: machine_code.MachineCode) -> None:
+    offsets = sorted(at for name, at in made.symbols.items() if name.startswith("import_"))
+    assert offsets == list(range(0, 8 * len(offsets), 8))
+    assert not any(made.code[: 8 * len(offsets)])
+    assert len(made.code) % machine_code.PAGE_BYTES == 0
+
+
+@pytest.mark.needs("gcc")
+def test_code_of_other_sources_is_not_used(tmp_path: Path) -> None:
+    head, _, code = machine_code.PLACE.read_bytes().partition(b"\n")
+    words = json.loads(head)
+    place = tmp_path / "machine_code.bin"
+    place.write_bytes(json.dumps(words).encode() + b"\n" + code)
+    assert machine_code.installed(place) is not None
+    words["fingerprint"] = "0" * 64
+    place.write_bytes(json.dumps(words).encode() + b"\n" + code)
+    assert machine_code.installed(place) is None
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"[]\n", b'{"fingerprint": 1}\n', b"\xff\n"])
+def test_damaged_file_is_not_used(content: bytes, tmp_path: Path) -> None:
+    place = tmp_path / "machine_code.bin"
+    assert machine_code.installed(place) is None
+    place.write_bytes(content)
+    assert machine_code.installed(place) is None
+
+
+@pytest.mark.parametrize(
+    ("compiler", "words"), [("/bin/false", "failed"), ("/absent/cc", "cannot run /absent/cc")]
+)
+def test_compiler_that_fails_leaves_no_file(
+    compiler: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CC", compiler)
+    with pytest.raises(machine_code.BuildError, match=words):
+        machine_code.build(tmp_path / "machine_code.bin")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.needs("gcc")
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("int counter; int agent_count(void) { return ++counter; }", "globals cannot be written"),
+        ('const char *const names[] = {"a", "b"};', "depends on where it lies|cannot be written"),
+    ],
+)
+def test_code_that_cannot_lie_anywhere_is_refused(
+    text: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine_code, "source", lambda: text)
+    monkeypatch.setenv("CC", "gcc")
+    with pytest.raises(machine_code.BuildError, match=words):
+        machine_code.build(tmp_path / "machine_code.bin")
