@@ -82,7 +82,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "wire",
     ),
     "cli.commands": (
-        *("analysis", "capture", "cli", "errors", "linux", "model", "profile", "safety"),
+        *("agent", "analysis", "capture", "cli", "errors", "linux", "model", "profile", "safety"),
         *("symbols", "symbols.locate", "symbols.object", "web"),
     ),
     "cli.main": ("flametap", "cli", "cli.commands", "errors"),

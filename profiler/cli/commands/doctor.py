@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import click
 
+from flametap.agent import machine_code
+
 from ...linux import procfs
 from ...safety import preflight
-from ...safety.finding import Severity
+from ...safety.finding import Finding, Severity
 from ..interpreter import find_interpreters, interpreter_lines
 from ..options import pid_arguments
 from ..progress import Progress
@@ -26,7 +28,7 @@ def doctor(pid: str | None, pid_option: int | None, as_json: bool) -> int:
     the attach would fail with.
     """
     target = find_target(pid, pid_option, Progress())
-    found = list(preflight.findings(target))
+    found = [*preflight.findings(target), _agent()]
     first = next((finding.error for finding in found if finding.error is not None), None)
     interpreters = find_interpreters(target)
     if as_json:
@@ -70,3 +72,15 @@ def doctor(pid: str | None, pid_option: int | None, as_json: bool) -> int:
     else:
         print_line(f"process {target} ({name}) cannot be attached to")
     return first.exit_code if first else 0
+
+
+def _agent() -> Finding:
+    made = machine_code.installed()
+    if made is not None:
+        return Finding("agent", Severity.OK, f"machine code, built by {made.compiler}")
+    return Finding(
+        "agent",
+        Severity.WARNING,
+        "no machine code: it is compiled in the process, and a sample takes twice as long",
+        "install gcc, then install flametap again",
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import sys
 import click
 import pytest
 
+from flametap.agent import machine_code
 from flametap.cli.main import flametap, run
 from flametap.cli.options import (
     parse_duration_s,
@@ -123,6 +125,18 @@ def test_mistakes_are_one_line_and_a_hint(
 def test_doctor_tells_the_exit_code_of_the_attach(capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["doctor", "9999999999"]) == 3
     assert "no process 9999999999" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize("is_installed", [True, False])
+def test_doctor_tells_how_the_agent_was_built(
+    is_installed: bool, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = machine_code.MachineCode(b"", {}, "gcc 12") if is_installed else None
+    monkeypatch.setattr(machine_code, "installed", lambda: made)
+    run(["doctor", str(os.getpid())])
+    out = capfd.readouterr().out
+    assert ("built by gcc 12" in out) == is_installed
+    assert ("install gcc" in out) == (not is_installed)
 
 
 def test_unexpected_error_is_one_line_too(
