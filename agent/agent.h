@@ -365,6 +365,13 @@ static void bytes_copy(void *to, const void *from, u64 bytes)
         *t++ = *f++;
 }
 
+/* Zero words that handlers read meanwhile: each is what it was, or zero. */
+static void words_zero(volatile u64 *to, u64 words)
+{
+    while (words--)
+        *to++ = 0;
+}
+
 static void bytes_zero(void *to, u64 bytes)
 {
     u8 *t = to;

@@ -18,6 +18,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import source
+from .stack_use import deepest_bytes
 
 __all__ = ["BuildError", "MachineCode", "build", "installed"]
 
@@ -34,6 +36,9 @@ FOLDER = Path(__file__).parent
 PLACE = FOLDER / "machine_code.bin"
 LINKER_SCRIPT = FOLDER / "arch" / "x86_64" / "machine_code.ld"
 PAGE_BYTES = 4096
+HANDLER = "handle_signal_sigsafe"
+# What no function's frame contains: a leaf's red zone, and arguments that are not in registers.
+UNCOUNTED_STACK_BYTES = 128 + 64
 FLAGS = (
     "-std=c11",
     "-O2",
@@ -44,6 +49,10 @@ FLAGS = (
     "-fno-strict-aliasing",  # TinyCC takes every access as it stands
     "-fno-tree-vectorize",  # the target's memory need not be aligned
     "-fno-tree-loop-distribute-patterns",  # loops of memory_functions.c would call themselves
+    "-fno-inline-functions-called-once",  # what is inlined needs its stack on all ways
+    "-fwrapv",
+    "-march=x86-64",  # the target may run on another machine than the installation
+    "-mtune=generic",
     # What some distributions switch on, and what needs libc, the thread's own storage or tables.
     "-fno-stack-protector",
     "-fno-stack-clash-protection",
@@ -120,7 +129,8 @@ def build(place: Path = PLACE) -> None:
 def _compiled(compiler: str, folder: Path) -> tuple[bytes, dict[str, int]]:
     text, compiled = folder / "agent.c", folder / "agent.o"
     text.write_text(source(), "utf-8")
-    _run(compiler, *FLAGS, "-c", "-o", str(compiled), str(text))
+    _run(compiler, *FLAGS, "-fcallgraph-info=su", "-c", "-o", str(compiled), str(text))
+    _check_stack_use(compiler, compiled.with_suffix(".ci").read_text("utf-8"))
     linked, code = _linked(compiler, compiled, 0)
     _, code_elsewhere = _linked(compiler, compiled, 1 << 24)
     if code != code_elsewhere:
@@ -131,6 +141,17 @@ def _compiled(compiler: str, folder: Path) -> tuple[bytes, dict[str, int]]:
         if name.startswith(("agent_", "import_")):
             symbols[name] = int(offset, 16)
     return code + bytes(-len(code) % PAGE_BYTES), symbols
+
+
+def _check_stack_use(compiler: str, graph: str) -> None:
+    """Refuse code whose handler needs more stack than ``alternate_stack.c`` makes sure of."""
+    limit = re.search(r"^#define CALLEES_STACK_BYTES (\d+)", source(), re.MULTILINE)
+    try:
+        needed = deepest_bytes(graph, HANDLER) + UNCOUNTED_STACK_BYTES
+    except ValueError as error:
+        raise BuildError(str(error)) from None
+    if limit is None or needed > int(limit[1]):
+        raise BuildError(f"the handler that {compiler} makes needs {needed} bytes of stack")
 
 
 def _linked(compiler: str, compiled: Path, start: int) -> tuple[Path, bytes]:

@@ -106,6 +106,9 @@ static void heaps_keep(struct agent *a, u64 now_ns)
     struct code_heaps *to;
     if (!used || !heaps_prepare(a))
         return;
+    /* The page to be written was replaced when they were read last: a handler may use it that began before, and lost its CPU. */
+    if (oldest_handler_ns(a) <= a->heaps_read_ns)
+        return;
     while (!(used >> recipe_index & 1))
         recipe_index++;
     a->heaps_read_ns = now_ns;

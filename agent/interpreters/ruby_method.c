@@ -122,7 +122,7 @@ static u32 ruby_serial_sigsafe(struct managed_walk *w, const u64 *recipe, u64 me
 /* Find the class that has the method; 0 if it is not known. Context: signal. */
 static u64 ruby_owner_sigsafe(struct managed_walk *w, u64 method)
 {
-    u64 owner, flags;
+    u64 owner, flags = 0;
     if (!method || !managed_word_sigsafe(w, method + RUBY_METHOD_OWNER, &owner) || !owner || owner & 7)
         return 0;
     if (ruby_object_sigsafe(w, &owner, RUBY_INCLUDED, &flags) && !managed_word_sigsafe(w, owner + 8, &owner))

@@ -119,9 +119,10 @@ static u32 v8_record_send(struct agent *a, const u64 *recipe, const struct v8_kn
                           u32 code_id)
 {
     struct code_record *record = record_new(a, &a->codes_out, (u32)sizeof *record + V8_RECORD_BYTES);
-    u64 *to = (u64 *)(record + 1);
+    u64 *to;
     if (!record)
         return code_id;
+    to = (u64 *)(record + 1);
     record->code_id = code_id ? code_id : ++a->next_code_id;
     record->recipe_id = (u16)recipe[RECIPE_ID];
     record->flags = 0;

@@ -2,7 +2,9 @@
  * Fixed-width types, and the few atomic operations that the agent needs, for TinyCC, which has none, and for gcc.
  *
  * x86-64 keeps loads in order with loads and stores with stores, so an aligned volatile access with a compiler barrier
- * is an acquire load or a release store (Intel SDM volume 3, 9.2.2). TinyCC never reorders memory accesses.
+ * is an acquire load or a release store (Intel SDM volume 3, 9.2.2). TinyCC never reorders memory accesses. There is a
+ * barrier on both sides, so that the compiler keeps all accesses before it before it, and those after it after it: seqlocks
+ * need that.
  */
 #ifndef FLAMETAP_ATOMICS_H
 #define FLAMETAP_ATOMICS_H
@@ -30,7 +32,9 @@ typedef long long i64;
 
 static u32 load_acquire_u32(const volatile u32 *p)
 {
-    u32 value = *p;
+    u32 value;
+    COMPILER_BARRIER();
+    value = *p;
     COMPILER_BARRIER();
     return value;
 }
@@ -39,11 +43,14 @@ static void store_release_u32(volatile u32 *p, u32 value)
 {
     COMPILER_BARRIER();
     *p = value;
+    COMPILER_BARRIER();
 }
 
 static u64 load_acquire_u64(const volatile u64 *p)
 {
-    u64 value = *p;
+    u64 value;
+    COMPILER_BARRIER();
+    value = *p;
     COMPILER_BARRIER();
     return value;
 }
@@ -52,6 +59,7 @@ static void store_release_u64(volatile u64 *p, u64 value)
 {
     COMPILER_BARRIER();
     *p = value;
+    COMPILER_BARRIER();
 }
 
 /* Read the time stamp counter, which has a constant rate on every x86-64 machine whose Linux uses it for

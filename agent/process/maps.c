@@ -250,18 +250,19 @@ static i32 maps_refresh(struct agent *a)
             module_announce(a, m);
         }
     }
-    if (!memory_map_differs(old, map) && !gone)
+    if (!memory_map_differs(old, map) && !gone) {
         a->map_number--;                  /* the ids of known stacks stay valid */
-    else
+    } else {
+        if (((a->cache_generation + 1) & 0xff) == 0) {     /* entries keep as much of it */
+            words_zero(a->rule_cache, RULE_CACHE_SLOTS);
+            words_zero(a->call_cache, CALL_CACHE_SLOTS);
+        }
         a->cache_generation++;
-    if ((a->cache_generation & 0xff) == 0) {
-        bytes_zero((void *)a->rule_cache, RULE_CACHE_SLOTS * 8);
-        bytes_zero((void *)a->call_cache, CALL_CACHE_SLOTS * 8);
     }
     for (i = 1; i <= a->module_count; i++)
         if (!a->modules[i].gone)
             a->modules[i].seen_in = a->map_number;
-    a->map = map;
+    store_release_u64((volatile u64 *)&a->map, (u64)map);
     if (old) {
         old->next_retired = a->retired;
         old->retired_ns = now_ns_sigsafe();

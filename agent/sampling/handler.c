@@ -232,13 +232,15 @@ static void disposition_return_sigsafe(const struct agent *a, i32 signo)
  * restarted only IGNORED_REPAIRS_MAX times, and never where that might lose a signal of the target's own
  * (eintr_restart.c). Context: signal.
  */
-static void ignored_signal_sigsafe(const struct agent *a, struct thread_slot *slot, u64 *gregs, u64 mask)
+static void ignored_signal_sigsafe(const struct agent *a, struct thread_slot *slot, u64 *gregs, u64 mask, u32 is_crowded)
 {
     i32 nr;
     u32 result;
     if ((i64)gregs[GREG_RAX] != -ERR_EINTR)
         return;
-    if (slot && slot->ignored_pc == gregs[GREG_RIP] && slot->ignored_repairs >= IGNORED_REPAIRS_MAX) {
+    if (is_crowded || (slot && slot->ignored_pc == gregs[GREG_RIP] && slot->ignored_repairs >= IGNORED_REPAIRS_MAX)) {
+        if (!slot)
+            return;
         slot->ignored_pc = 0;
         slot->eintr_unrepairable++;
         return;
@@ -257,7 +259,8 @@ static void ignored_signal_sigsafe(const struct agent *a, struct thread_slot *sl
  * pid 0) is what the kernel delivers for ours at the limit of queued signals (RLIMIT_SIGPENDING). Returns the slot that
  * such a signal is for. Context: signal.
  */
-static struct thread_slot *foreign_signal_sigsafe(const struct agent *a, i32 signo, void *info, void *context, u64 mask)
+static struct thread_slot *foreign_signal_sigsafe(const struct agent *a, i32 signo, void *info, void *context, u64 mask,
+                                                  u32 is_crowded)
 {
     u32 is_child = (u32)sys_call3(NR_GETPID, 0, 0, 0) != a->pid;
     struct thread_slot *slot = is_child ? (struct thread_slot *)0 : slot_of_thread_sigsafe(a);
@@ -270,7 +273,7 @@ static struct thread_slot *foreign_signal_sigsafe(const struct agent *a, i32 sig
     if (is_child)
         disposition_return_sigsafe(a, signo);
     if (handler == SIGNAL_DEFAULT || handler == SIGNAL_IGNORE) {
-        ignored_signal_sigsafe(a, slot, (u64 *)((u8 *)context + UCONTEXT_GREGS), mask);
+        ignored_signal_sigsafe(a, slot, (u64 *)((u8 *)context + UCONTEXT_GREGS), mask, is_crowded);
         if (slot)
             admission_return_sigsafe(a, slot, signo, info, context);
     } else if (a->old_action.flags & FLAG_SIGINFO)
@@ -285,7 +288,7 @@ static struct thread_slot *foreign_signal_sigsafe(const struct agent *a, i32 sig
 static u32 is_crowded_sigsafe(const u8 *context)
 {
     u64 left = (u64)&context - *(const u64 *)(context + UCONTEXT_STACK_START);
-    return left < *(const u64 *)(context + UCONTEXT_STACK_BYTES) && left < HANDLER_STACK_BYTES - ENTRY_STACK_BYTES;
+    return left < *(const u64 *)(context + UCONTEXT_STACK_BYTES) && left < CALLEES_STACK_BYTES;
 }
 
 /* The signal handler. Context: signal; blocks all signals except those that the target ignores; may not: allocate,
@@ -314,7 +317,7 @@ static void handle_signal_sigsafe(i32 signo, void *info, void *context)
     }
     slot = slot_of_signal_sigsafe(a, info);
     if (!slot) {
-        slot = foreign_signal_sigsafe(a, signo, info, context, mask);
+        slot = foreign_signal_sigsafe(a, signo, info, context, mask, is_crowded);
         if (!slot)
             return;
     }
@@ -330,7 +333,8 @@ static void handle_signal_sigsafe(i32 signo, void *info, void *context)
     if (load_acquire_u32(&slot->signal_state) != SIGNAL_SENT) {
         /* It was blocked until we stopped waiting for it: take no sample. It may still have ended a wait. */
         if ((i64)gregs[GREG_RAX] == -ERR_EINTR)
-            count_repair_sigsafe(slot, eintr_repair_sigsafe(a, slot, gregs, mask, slot->signal_cpu_ns, &nr));
+            count_repair_sigsafe(slot, is_crowded ? EINTR_UNREPAIRABLE
+                                                  : eintr_repair_sigsafe(a, slot, gregs, mask, slot->signal_cpu_ns, &nr));
         return;
     }
     store_release_u32(&slot->signal_state, SIGNAL_HANDLING);

@@ -71,12 +71,12 @@ static u32 call_goal_sigsafe(struct unwinder *u, u64 return_address)
 static u32 may_call_bare_sigsafe(struct unwinder *u, const struct code_range *range, u64 return_address)
 {
     const struct module *m = &u->agent->modules[range->module];
-    const struct cfi_table *table = m->table;
+    const struct cfi_table *table = m->table;       /* the sampler may take it away at any moment */
     u64 target, base = m->load_bias + m->text_start;
     u32 goal = call_goal_sigsafe(u, return_address);
     if (goal != GOAL_DIRECT)
         return goal == GOAL_ANY;
-    return call_target_sigsafe(u, return_address, &target) && target && target <= u->pc && target >= range->start &&
+    return table && call_target_sigsafe(u, return_address, &target) && target && target <= u->pc && target >= range->start &&
            target - base >= table->rows[0].pc_offset &&
            row_in_table_sigsafe(table, (u32)(target - base)) == row_in_table_sigsafe(table, (u32)(u->pc - base));
 }
@@ -125,10 +125,10 @@ static u32 step_bare_from_sigsafe(struct unwinder *u, const struct code_range *r
 static u32 step_bare_sigsafe(struct unwinder *u)
 {
     const struct code_range *range = code_range_sigsafe(u->map, u->pc);
+    const struct cfi_table *table = range && range->module ? u->agent->modules[range->module].table : (struct cfi_table *)0;
     u64 starts[16], start;
     u32 count = 1, i, j;
-    if (!u->gregs || !range || !range->module || !u->agent->modules[range->module].table ||
-        !u->agent->modules[range->module].table->row_count)
+    if (!u->gregs || !table || !table->row_count)
         return 0;
     starts[0] = u->sp & ~7ULL;
     for (i = 0; i < GREG_RSP; i++) {

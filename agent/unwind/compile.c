@@ -58,7 +58,7 @@ static void module_publish(struct agent *a, struct module *m, struct cfi_table *
         if (!old)
             count_up(a, COUNTER_CFI_MODULES, 1);
         count_up(a, COUNTER_CFI_ROWS, table->row_count - (old ? old->row_count : 0));
-        m->table = table;
+        store_release_u64((volatile u64 *)&m->table, (u64)table);
         table_retire(a, old);
     }
     store_release_u32(&m->state, m->table ? MODULE_READY : MODULE_WITHOUT_CFI);

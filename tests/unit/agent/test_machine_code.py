@@ -75,14 +75,26 @@ def test_compiler_that_fails_leaves_no_file(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("int counter; int agent_count(void) { return ++counter; }", "globals cannot be written"),
-        ('const char *const names[] = {"a", "b"};', "depends on where it lies|cannot be written"),
+        ("int counter; void agent_deep(void) { ++counter; }", "globals cannot be written"),
+        (
+            'const char *const names[] = {"a", "b"}; void agent_deep(void) {}',
+            "depends on where it lies|cannot be written",
+        ),
+        ("void agent_deep(void) { volatile char bytes[800]; bytes[0] = 0; }", None),
+        ("void agent_deep(void) { volatile char bytes[1200]; bytes[0] = 0; }", "bytes of stack"),
     ],
 )
-def test_code_that_cannot_lie_anywhere_is_refused(
-    text: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_unfit_code_is_refused(
+    text: str, words: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machine_code, "source", lambda: text)
+    limit = f"#define CALLEES_STACK_BYTES {900 + machine_code.UNCOUNTED_STACK_BYTES}\n"
+    handler = f"void agent_deep(void); void {machine_code.HANDLER}(void) {{ agent_deep(); }}\n"
+    monkeypatch.setattr(machine_code, "source", lambda: limit + handler + text)
     monkeypatch.setenv("CC", "gcc")
-    with pytest.raises(machine_code.BuildError, match=words):
-        machine_code.build(tmp_path / "machine_code.bin")
+    place = tmp_path / "machine_code.bin"
+    if words is None:
+        machine_code.build(place)
+        assert machine_code.installed(place) is not None
+    else:
+        with pytest.raises(machine_code.BuildError, match=words):
+            machine_code.build(place)
