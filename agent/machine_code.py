@@ -1,8 +1,8 @@
 """The agent as machine code: built where flametap is installed, placed as it is into the target.
 
 gcc makes code that needs half the time of what TinyCC makes in the target, and the target has
-nothing to compile. Without a C compiler at the installation there is no machine code; then agent.js
-has the sources compiled by TinyCC.
+nothing to compile. Without gcc 10 or newer at the installation (``CC`` names another) there is no
+machine code; then agent.js has the sources compiled by TinyCC.
 
 The code is one position-independent piece without relocations, globals or libc. It begins with
 pointers to what it uses from outside (``platform/imports.h``), which agent.js fills in before it
@@ -19,6 +19,7 @@ import json
 import os
 import platform
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -102,20 +103,20 @@ def build(place: Path = PLACE) -> None:
     """Compile the sources into ``place``, unless it holds what they would give.
 
     Raises:
-        BuildError: there is no C compiler, or it refused; ``place`` is gone or as it was.
+        BuildError: there is no gcc, or it refused; ``place`` is gone or as it was.
     """
     if installed(place) is not None:
         return
     if platform.machine() != "x86_64":
         raise BuildError("the agent is for x86-64")
-    compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("cc")
-    if compiler is None:
-        raise BuildError("there is no C compiler (apt install gcc)")
+    compiler = shlex.split(os.environ.get("CC", "")) or ["gcc"]
+    if shutil.which(compiler[0]) is None:
+        raise BuildError(f"there is no {compiler[0]} (apt install gcc)")
     with tempfile.TemporaryDirectory() as folder:
         code, symbols = _compiled(compiler, Path(folder))
     words = {
         "fingerprint": _fingerprint(),
-        "compiler": _run(compiler, "--version").partition("\n")[0],
+        "compiler": _run(*compiler, "--version").partition("\n")[0],
         "symbols": symbols,
     }
     partial = place.with_suffix(f".{os.getpid()}")
@@ -126,15 +127,15 @@ def build(place: Path = PLACE) -> None:
         raise BuildError(f"cannot write {place}: {error.strerror}") from None
 
 
-def _compiled(compiler: str, folder: Path) -> tuple[bytes, dict[str, int]]:
+def _compiled(compiler: list[str], folder: Path) -> tuple[bytes, dict[str, int]]:
     text, compiled = folder / "agent.c", folder / "agent.o"
     text.write_text(source(), "utf-8")
-    _run(compiler, *FLAGS, "-fcallgraph-info=su", "-c", "-o", str(compiled), str(text))
-    _check_stack_use(compiler, compiled.with_suffix(".ci").read_text("utf-8"))
+    _run(*compiler, *FLAGS, "-fcallgraph-info=su", "-c", "-o", str(compiled), str(text))
+    _check_stack_use(compiled.with_suffix(".ci").read_text("utf-8"))
     linked, code = _linked(compiler, compiled, 0)
     _, code_elsewhere = _linked(compiler, compiled, 1 << 24)
     if code != code_elsewhere:
-        raise BuildError(f"the code that {compiler} makes depends on where it lies")
+        raise BuildError("the code depends on where it lies")
     symbols = {}
     for line in _run("nm", "--defined-only", str(linked)).splitlines():
         offset, _, name = line.split()
@@ -143,7 +144,7 @@ def _compiled(compiler: str, folder: Path) -> tuple[bytes, dict[str, int]]:
     return code + bytes(-len(code) % PAGE_BYTES), symbols
 
 
-def _check_stack_use(compiler: str, graph: str) -> None:
+def _check_stack_use(graph: str) -> None:
     """Refuse code whose handler needs more stack than ``alternate_stack.c`` makes sure of."""
     limit = re.search(r"^#define CALLEES_STACK_BYTES (\d+)", source(), re.MULTILINE)
     try:
@@ -151,13 +152,13 @@ def _check_stack_use(compiler: str, graph: str) -> None:
     except ValueError as error:
         raise BuildError(str(error)) from None
     if limit is None or needed > int(limit[1]):
-        raise BuildError(f"the handler that {compiler} makes needs {needed} bytes of stack")
+        raise BuildError(f"the handler needs {needed} bytes of stack")
 
 
-def _linked(compiler: str, compiled: Path, start: int) -> tuple[Path, bytes]:
+def _linked(compiler: list[str], compiled: Path, start: int) -> tuple[Path, bytes]:
     linked = compiled.with_suffix(f".{start:x}.elf")
     _run(
-        compiler,
+        *compiler,
         *("-nostdlib", "-static", "-no-pie", "-Wl,--build-id=none", f"-Wl,--defsym=START={start}"),
         *("-Wl,-T", str(LINKER_SCRIPT), "-o", str(linked), str(compiled)),
     )

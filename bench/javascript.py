@@ -8,10 +8,8 @@ apart by file, line and column where they begin, so no name has to be equal.
 
 Node's profiler gives a function the time of the builtins and of the native code that it calls, but
 not that of the garbage collector: flametap's stacks are summed up to the innermost JavaScript
-function, without those that collect. Its samples count, not the time between them: that holds the
-time in which the thread waits for a CPU, too. One sample of each such wait is left, in the function
-that goes on: in a server that shares its CPU with its clients (express), in what writes answers;
-the other server has a CPU of its own. It knows inlined functions only in code that was compiled
+function, without those that collect. Its clock also runs while the thread waits for a CPU:
+flametap's two clocks are added. It knows inlined functions only in code that was compiled
 while it ran, so it runs from the beginning. perf says which code runs: inlined functions belong to
 what contains them, and only stacks whose innermost function is JavaScript count, as parts of all
 CPU time.
@@ -65,6 +63,7 @@ SETTLE_S = 1.0  # the attach, and code that is met for the first time
 RATE_HZ = 1000.0
 # perf's maps need these; they also have every function, interpreted or not, as code of its own.
 MAPPED = ("--perf-basic-prof", "--interpreted-frames-native-stack")
+QUEUED = "[waiting for a CPU]"
 _COLLECTS = re.compile(r"Heap::(CollectGarbage|PerformGarbage)|Scavenge|MarkCompact|Sweeper")
 _PLACE = re.compile(r" ((?:/|node:|file:).*):(\d+):(\d+)$")
 
@@ -249,6 +248,7 @@ def beside_own(node: Node, seconds: float, folder: Path) -> dict[str, Any]:
         capture.stop()
         capture.finish_symbols(60)
         ours = functions(capture, node.pid, to_caller=True)
+        ours += waits_for_cpu(capture, node.pid)
     theirs = of_profile(json.loads(profile.read_text()))
     for each in (ours, theirs):  # its own start and end
         for place in [place for place in each if place.startswith("node:inspector:")]:
@@ -283,10 +283,18 @@ def beside_perf(node: Node, seconds: float, folder: Path) -> dict[str, Any]:
 Sums = Counter[str]
 
 
-def functions(capture: Capture, pid: int, *, to_caller: bool) -> Sums:
-    """Self times by place: of JavaScript functions, or with what they call in other languages."""
+def waits_for_cpu(capture: Capture, pid: int) -> Sums:
+    """Time without a CPU by place of the innermost JavaScript function."""
+    return functions(capture, pid, to_caller=True, clock=Clock.OFF_CPU, only=QUEUED)
+
+
+def functions(
+    capture: Capture, pid: int, *, to_caller: bool, clock: Clock = Clock.CPU, only: str = ""
+) -> Sums:
+    """Self times by place: of JavaScript functions, or with what they call in other languages; of
+    all or with one leaf."""
     (main,) = (each.thread_id for each in capture.threads() if each.tid == pid)
-    tree = build(capture.profile, capture.table, Clock.CPU, frozenset({main}))
+    tree = build(capture.profile, capture.table, clock, frozenset({main}))
     sums = Sums()
     holders: list[str] = [""] * len(tree.parent)
     for at in range(1, len(tree.parent)):
@@ -296,7 +304,7 @@ def functions(capture: Capture, pid: int, *, to_caller: bool) -> Sums:
             holders[at] = place[0].strip() if place else ""
         elif to_caller and not _COLLECTS.search(function.full_name or function.name):
             holders[at] = holders[int(tree.parent[at])]
-        if holders[at]:
+        if holders[at] and only in ("", function.name):
             sums[holders[at]] += int(tree.self_ns[at])
     return sums
 

@@ -82,5 +82,5 @@ def _agent() -> Finding:
         "agent",
         Severity.WARNING,
         "no machine code: it is compiled in the process, and a sample takes twice as long",
-        "install gcc, then install flametap again",
+        "install gcc (10 or newer), then install flametap again",
     )

@@ -60,7 +60,7 @@ def test_damaged_file_is_not_used(content: bytes, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("compiler", "words"), [("/bin/false", "failed"), ("/absent/cc", "cannot run /absent/cc")]
+    ("compiler", "words"), [("/bin/false --quiet", "false failed"), ("/absent/cc", "no /absent/cc")]
 )
 def test_compiler_that_fails_leaves_no_file(
     compiler: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
