@@ -84,7 +84,7 @@ class MachineCode:
 
 
 def installed(place: Path = PLACE) -> MachineCode | None:
-    """Return the machine code of the installation; None if there is none or the sources differ.
+    """Return the installation's machine code; None without any, or if it is not of these sources.
 
     Args:
         place: the file.
@@ -92,7 +92,9 @@ def installed(place: Path = PLACE) -> MachineCode | None:
     try:
         head, _, code = place.read_bytes().partition(b"\n")
         made = json.loads(head)
-        if made["fingerprint"] != _fingerprint() or platform.machine() != "x86_64":
+        if made["sources"] != _fingerprint() or made["code"] != hashlib.sha256(code).hexdigest():
+            return None
+        if platform.machine() != "x86_64":
             return None
         return MachineCode(code, made["symbols"], made["compiler"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -115,7 +117,8 @@ def build(place: Path = PLACE) -> None:
     with tempfile.TemporaryDirectory() as folder:
         code, symbols = _compiled(compiler, Path(folder))
     words = {
-        "fingerprint": _fingerprint(),
+        "sources": _fingerprint(),
+        "code": hashlib.sha256(code).hexdigest(),
         "compiler": _run(*compiler, "--version").partition("\n")[0],
         "symbols": symbols,
     }
@@ -178,6 +181,7 @@ def _run(*command: str) -> str:
 
 
 def _fingerprint() -> str:
+    """Tell what the code is made from: the hash of the sources and of how they are compiled."""
     text = "\n".join((source(), LINKER_SCRIPT.read_text("utf-8"), *FLAGS))
     return hashlib.sha256(text.encode()).hexdigest()
 
