@@ -64,6 +64,8 @@ RATE_HZ = 1000.0
 # perf's maps need these; they also have every function, interpreted or not, as code of its own.
 MAPPED = ("--perf-basic-prof", "--interpreted-frames-native-stack")
 QUEUED = "[waiting for a CPU]"
+# Node's profiler gives much of what an inlined function does to the function that contains it.
+NOT_INLINED = ("--no-turbo-inlining", "--no-maglev-inlining")
 _COLLECTS = re.compile(r"Heap::(CollectGarbage|PerformGarbage)|Scavenge|MarkCompact|Sweeper")
 _PLACE = re.compile(r" ((?:/|node:|file:).*):(\d+):(\d+)$")
 
@@ -188,6 +190,8 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
                 result["slowdown"] = slowdown(node, options.seconds / 10, options.rounds)
             with running(options, name, is_profiled=True) as node:
                 result["own"] = beside_own(node, options.seconds, folder)
+            with running(options, name, *NOT_INLINED, is_profiled=True) as node:
+                result["own_not_inlined"] = beside_own(node, options.seconds, folder)
             with running(options, name, *MAPPED) as node:
                 result["perf"] = beside_perf(node, options.seconds, folder)
         except (*benchmark.FAILURES, FlametapError) as error:
@@ -369,10 +373,10 @@ def _percent(shares: Sequence[float]) -> str:
 
 def _row(program: dict[str, Any]) -> list[str]:
     if "error" in program:
-        return [program["name"], program["error"][:80], *[""] * 6]
+        return [program["name"], program["error"][:80], *[""] * 7]
     worst = {
         peer: f"{program[peer]['worst'][0][0]:+.1f} ({program[peer]['worst'][0][1]})"
-        for peer in ("own", "perf")
+        for peer in ("own", "own_not_inlined", "perf")
     }
     return [
         program["name"] + (" (one CPU)" if program["name"] == SHARING else ""),
@@ -380,15 +384,15 @@ def _row(program: dict[str, Any]) -> list[str]:
         f"{program['lines']:.2%}",
         f"{program['complete']:.2%}",
         *(_percent(program["slowdown"].get(rate, ())) for rate in ("100", "1000")),
-        worst["own"],
-        worst["perf"],
+        *worst.values(),
     ]
 
 
 def tables(data: Data) -> list[Table]:
     header = [
         *("program", "JavaScript with function and file", "with line", "root reached"),
-        *("slowdown at 100 Hz, %", "at 1 000 Hz, %", "largest difference to node's own", "to perf"),
+        *("slowdown at 100 Hz, %", "at 1 000 Hz, %", "largest difference to node's own"),
+        *("to it if nothing is inlined", "to perf"),
     ]
     note = (
         f"node {data['node'].lstrip('v')}, {data['seconds']:g} s each. Slowdown: CPU time for an "
