@@ -8,14 +8,15 @@ from pathlib import Path
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-sys.path.insert(0, str(Path(__file__).parent))
-from agent import machine_code
-
 
 class BuildWithMachineCode(build_py):
     """Have the package's data complete before setuptools collects it."""
 
     def run(self) -> None:
+        # Here, not above: pip reads this file with any Python, and says then which one it takes.
+        sys.path.insert(0, str(Path(__file__).parent))
+        from agent import machine_code
+
         try:
             machine_code.build()
         except machine_code.BuildError as refused:

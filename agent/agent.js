@@ -1,5 +1,5 @@
 /*
- * The part of the agent that Frida runs: it places the machine code of the C sources in the target, or compiles them
+ * The part of the agent that Frida runs: it loads the machine code of the C sources into the target, or compiles them
  * there, starts and stops them, and tells them which threads are Frida's own. It does nothing per sample: samples go from
  * C to the host through shared memory.
  */
@@ -99,8 +99,8 @@ function compile(source) {
   return name => codeHolder[name];
 }
 
-/* Place machine code, whole pages, as it is; `symbols` are offsets in it. Returns where each function is. */
-function place(code, symbols) {
+/* Load machine code, whole pages, as it is; `symbols` are offsets in it. Returns where each function is. */
+function load(code, symbols) {
   codeHolder = Memory.alloc(code.byteLength);
   codeHolder.writeByteArray(code);
   for (const [name, address] of Object.entries(imports()))
@@ -158,17 +158,18 @@ function hangUp() {
 }
 
 rpc.exports = {
-  /* Bring in the C functions: `program` holds their source, or symbols of `code`, which is machine code. Prepare memory, maps
-   * and the list of threads. Returns the descriptors of the ring and of the host's end of the
-   * pair of sockets (-1: none), and the address of memory that stack_probe.py may use. */
+  /* Bring in the C functions: `program` holds their source, or symbols of `code`, which is machine code (last, because Frida
+   * passes bytes so). Prepare memory, maps and the list of threads. Returns the descriptors of the ring and of the host's end
+   * of the pair of sockets (-1: none), and the address of memory that stack_probe.py may use. */
   prepare(program, rateHz, sockets, threadsFiltered, clocks, code) {
     hostSockets = sockets;
     filtered = threadsFiltered;
     cell = Memory.alloc(Process.pointerSize);
-    const find = program.source === undefined ? place(code, program.symbols) : compile(program.source);
-    agent = {};
+    const find = program.source === undefined ? load(code, program.symbols) : compile(program.source);
+    const functions = {};
     for (const [name, [result, parameters]] of Object.entries(FUNCTIONS))
-      agent[name] = new NativeFunction(find(name), result, parameters, { exceptions: 'propagate' });
+      functions[name] = new NativeFunction(find(name), result, parameters, { exceptions: 'propagate' });
+    agent = functions;
     const error = agent.agent_prepare(rateHz, filtered, clocks);
     if (error !== 0) {
       agent = null;

@@ -8,12 +8,13 @@ The code is one position-independent piece without relocations, globals or libc.
 pointers to what it uses from outside (``platform/imports.h``), which agent.js fills in before it
 makes the code read-only. The file holds one line of JSON, then the code.
 
-``setup.py`` builds it; a change of the sources makes it stale, and ``python -m
+``setup.py`` builds it. A change of the sources makes it stale, so that it is not used: ``python -m
 flametap.agent.machine_code`` builds it again.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -31,7 +32,7 @@ from pathlib import Path
 from . import source
 from .stack_use import deepest_bytes
 
-__all__ = ["BuildError", "MachineCode", "build", "installed"]
+__all__ = ["BuildError", "MachineCode", "UnusableError", "build", "installed", "read"]
 
 FOLDER = Path(__file__).parent
 PLACE = FOLDER / "machine_code.bin"
@@ -54,8 +55,11 @@ FLAGS = (
     "-fwrapv",
     "-march=x86-64",  # the target may run on another machine than the installation
     "-mtune=generic",
+    "-mno-avx",
+    "-fno-lto",
     # What some distributions switch on, and what needs libc, the thread's own storage or tables.
     "-fno-stack-protector",
+    "-fno-stack-check",
     "-fno-stack-clash-protection",
     "-fcf-protection=none",
     "-fno-asynchronous-unwind-tables",
@@ -65,6 +69,10 @@ FLAGS = (
 
 class BuildError(Exception):
     """The machine code could not be built; the message says why."""
+
+
+class UnusableError(Exception):
+    """There is no machine code that can be used; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,51 +91,69 @@ class MachineCode:
     compiler: str
 
 
-def installed(place: Path = PLACE) -> MachineCode | None:
-    """Return the installation's machine code; None without any, or if it is not of these sources.
-
-    Args:
-        place: the file.
-    """
+def installed() -> MachineCode | None:
+    """Return the installation's machine code; None if there is none that can be used."""
     try:
-        head, _, code = place.read_bytes().partition(b"\n")
-        made = json.loads(head)
-        if made["sources"] != _fingerprint() or made["code"] != hashlib.sha256(code).hexdigest():
-            return None
-        if platform.machine() != "x86_64":
-            return None
-        return MachineCode(code, made["symbols"], made["compiler"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return read(PLACE)
+    except UnusableError:
         return None
 
 
-def build(place: Path = PLACE) -> None:
-    """Compile the sources into ``place``, unless it holds what they would give.
+def read(path: Path) -> MachineCode:
+    """Read machine code from a file that ``build`` has written.
 
     Raises:
-        BuildError: there is no gcc, or it refused; ``place`` is gone or as it was.
+        UnusableError: there is no such file, it is damaged, or it was made from other sources.
     """
-    if installed(place) is not None:
-        return
     if platform.machine() != "x86_64":
-        raise BuildError("the agent is for x86-64")
-    compiler = shlex.split(os.environ.get("CC", "")) or ["gcc"]
-    if shutil.which(compiler[0]) is None:
-        raise BuildError(f"there is no {compiler[0]} (apt install gcc)")
-    with tempfile.TemporaryDirectory() as folder:
-        code, symbols = _compiled(compiler, Path(folder))
-    words = {
-        "sources": _fingerprint(),
-        "code": hashlib.sha256(code).hexdigest(),
-        "compiler": _run(*compiler, "--version").partition("\n")[0],
-        "symbols": symbols,
-    }
-    partial = place.with_suffix(f".{os.getpid()}")
+        raise UnusableError("the agent is for x86-64")
     try:
-        partial.write_bytes(json.dumps(words).encode() + b"\n" + code)
-        partial.replace(place)
+        head, _, code = path.read_bytes().partition(b"\n")
+        made = json.loads(head)
+        is_of_sources = made["sources"] == _sources_digest()
+        is_whole = made["code"] == _digest(code, made["symbols"])
+        found = MachineCode(code, made["symbols"], made["compiler"])
+    except FileNotFoundError:
+        raise UnusableError("there is no machine code") from None
     except OSError as error:
-        raise BuildError(f"cannot write {place}: {error.strerror}") from None
+        raise UnusableError(f"{path} cannot be read: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError):
+        raise UnusableError(f"{path} is damaged") from None
+    if not is_of_sources:
+        raise UnusableError("the machine code is of other sources")
+    if not is_whole:
+        raise UnusableError(f"{path} is damaged")
+    return found
+
+
+def build(path: Path = PLACE) -> None:
+    """Compile the sources into a file, unless it holds what they would give.
+
+    Raises:
+        BuildError: there is no gcc, or it refused; the file is as it was.
+    """
+    with contextlib.suppress(UnusableError):
+        read(path)
+        return
+    partial = path.with_suffix(f".{os.getpid()}")
+    try:
+        compiler = shlex.split(os.environ.get("CC", "")) or ["gcc"]
+        if shutil.which(compiler[0]) is None:
+            raise BuildError(f"there is no {compiler[0]} (apt install gcc)")
+        with tempfile.TemporaryDirectory() as folder:
+            code, symbols = _compiled(compiler, Path(folder))
+        head = {
+            "sources": _sources_digest(),
+            "code": _digest(code, symbols),
+            "compiler": _run(*compiler, "--version").partition("\n")[0],
+            "symbols": symbols,
+        }
+        partial.write_bytes(json.dumps(head).encode() + b"\n" + code)
+        partial.replace(path)
+    except (OSError, ValueError) as error:
+        raise BuildError(str(error)) from error
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _compiled(compiler: list[str], folder: Path) -> tuple[bytes, dict[str, int]]:
@@ -144,16 +170,15 @@ def _compiled(compiler: list[str], folder: Path) -> tuple[bytes, dict[str, int]]
         offset, _, name = line.split()
         if name.startswith(("agent_", "import_")):
             symbols[name] = int(offset, 16)
+    if not symbols:
+        raise BuildError("nm finds no symbols")
     return code + bytes(-len(code) % PAGE_BYTES), symbols
 
 
 def _check_stack_use(graph: str) -> None:
     """Refuse code whose handler needs more stack than ``alternate_stack.c`` makes sure of."""
     limit = re.search(r"^#define CALLEES_STACK_BYTES (\d+)", source(), re.MULTILINE)
-    try:
-        needed = deepest_bytes(graph, HANDLER) + UNCOUNTED_STACK_BYTES
-    except ValueError as error:
-        raise BuildError(str(error)) from None
+    needed = deepest_bytes(graph, HANDLER) + UNCOUNTED_STACK_BYTES
     if limit is None or needed > int(limit[1]):
         raise BuildError(f"the handler needs {needed} bytes of stack")
 
@@ -171,19 +196,20 @@ def _linked(compiler: list[str], compiled: Path, start: int) -> tuple[Path, byte
 
 
 def _run(*command: str) -> str:
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except OSError as error:
-        raise BuildError(f"cannot run {command[0]}: {error.strerror}") from None
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise BuildError(f"{command[0]} failed: {done.stderr.strip()[:2000]}")
     return done.stdout
 
 
-def _fingerprint() -> str:
-    """Tell what the code is made from: the hash of the sources and of how they are compiled."""
+def _sources_digest() -> str:
+    """Tell what the code is made from: the sources, and how they are compiled."""
     text = "\n".join((source(), LINKER_SCRIPT.read_text("utf-8"), *FLAGS))
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _digest(code: bytes, symbols: Mapping[str, int]) -> str:
+    return hashlib.sha256(code + json.dumps(symbols, sort_keys=True).encode()).hexdigest()
 
 
 if __name__ == "__main__":

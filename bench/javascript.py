@@ -27,13 +27,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
-from urllib.parse import unquote
 
 import benchmark
 from benchmark import Bench, run
@@ -42,6 +40,7 @@ from flametap.capture.capture_options import CaptureOptions
 from flametap.capture.live import Capture
 from flametap.errors import FlametapError
 from flametap.model import Clock, FrameKind, Verdict
+from javascript_peers import PLACE, TOP, Sums, differences, of_perf, of_profile
 from reporting import Data, Table
 from stats import MISSING
 
@@ -56,7 +55,6 @@ PACKAGES = (
 SERVERS = ("express", "fastify")
 SHARING = "express"  # its CPU with its load; the other server has one of its own
 TARGET = Path(__file__).parent / "targets" / "javascript.cjs"
-TOP = 20
 WARM_UP_S = 8.0  # of CPU time
 LEAST_OPERATIONS = 3
 SETTLE_S = 1.0  # the attach, and code that is met for the first time
@@ -67,7 +65,6 @@ QUEUED = "[waiting for a CPU]"
 # Node's profiler gives much of what an inlined function does to the function that contains it.
 NOT_INLINED = ("--no-turbo-inlining", "--no-maglev-inlining")
 _COLLECTS = re.compile(r"Heap::(CollectGarbage|PerformGarbage)|Scavenge|MarkCompact|Sweeper")
-_PLACE = re.compile(r" ((?:/|node:|file:).*):(\d+):(\d+)$")
 
 
 class Node:
@@ -284,9 +281,6 @@ def beside_perf(node: Node, seconds: float, folder: Path) -> dict[str, Any]:
     return differences(leaves, of_perf(lines), main.cpu_ns, len(lines))
 
 
-Sums = Counter[str]
-
-
 def waits_for_cpu(capture: Capture, pid: int) -> Sums:
     """Time without a CPU by place of the innermost JavaScript function."""
     return functions(capture, pid, to_caller=True, clock=Clock.OFF_CPU, only=QUEUED)
@@ -304,67 +298,13 @@ def functions(
     for at in range(1, len(tree.parent)):
         function = tree.functions[tree.function[at]]
         if function.kind is FrameKind.JAVASCRIPT:
-            place = _PLACE.search(function.full_name)
+            place = PLACE.search(function.full_name)
             holders[at] = place[0].strip() if place else ""
         elif to_caller and not _COLLECTS.search(function.full_name or function.name):
             holders[at] = holders[int(tree.parent[at])]
         if holders[at] and only in ("", function.name):
             sums[holders[at]] += int(tree.self_ns[at])
     return sums
-
-
-def of_profile(profile: dict[str, Any]) -> Sums:
-    """Samples of node's own profiler by place."""
-    nodes = {each["id"]: each for each in profile["nodes"]}
-    holders = {child: each["id"] for each in nodes.values() for child in each.get("children", ())}
-
-    def place_of(number: int) -> str:
-        """Of the innermost function with a file: those without are builtins and native ones."""
-        while number in nodes:
-            at = nodes[number]["callFrame"]
-            if file := unquote(at["url"].removeprefix("file://")):
-                return f"{file}:{at['lineNumber'] + 1}:{at['columnNumber'] + 1}"
-            if at["functionName"] == "(garbage collector)":
-                break
-            number = holders.get(number, -1)
-        return ""
-
-    places = {number: place for number in nodes if (place := place_of(number))}
-    sums = Sums()
-    for number in profile["samples"]:
-        if number in places:
-            sums[places[number]] += 1
-    return sums
-
-
-def of_perf(lines: list[str]) -> Sums:
-    """Samples in code of functions, by place."""
-    sums = Sums()
-    for line in lines:
-        words = line.strip().partition(" ")[2]
-        if words.startswith(("JS:", "LazyCompile:", "Function:", "Script:", "Eval:")) and (
-            place := _PLACE.search(words)
-        ):
-            sums[f"{unquote(place[1].removeprefix('file://'))}:{place[2]}:{place[3]}"] += 1
-    return sums
-
-
-def differences(ours: Sums, theirs: Sums, our_all: int, their_all: int) -> dict[str, Any]:
-    """Compare the functions that are among the first for one of the two."""
-    places = {place for sums in (ours, theirs) for place, _ in sums.most_common(TOP)}
-    our, their = 100 / max(our_all, 1), 100 / max(their_all, 1)
-    found = sorted(
-        ((ours[each] * our - theirs[each] * their, each) for each in places),
-        key=lambda pair: -abs(pair[0]),
-    )
-    return {
-        "theirs": their_all,
-        "shared": sum(place in theirs for place, _ in ours.most_common(TOP)),
-        "worst": [
-            [round(points, 2), os.path.join(*place.split("/")[-3:]), round(ours[place] * our, 2)]
-            for points, place in found[:6]
-        ],
-    }
 
 
 def _percent(shares: Sequence[float]) -> str:

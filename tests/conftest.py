@@ -102,14 +102,15 @@ def browser(require_capability: Callable[[str], str]) -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """What is tested is the agent of the present sources, as `make dev` would build it."""
-    if not hasattr(config, "workerinput"):  # once for all workers
+    is_worker = hasattr(config, "workerinput")  # it is built once for all
+    if not is_worker and "FLAMETAP_EXPECT_WHEEL" not in os.environ:
         with contextlib.suppress(machine_code.BuildError):
             machine_code.build()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Apply every ``needs`` marker of the test, its class and its module, before any fixture."""
     for marker in item.iter_markers("needs"):

@@ -61,6 +61,13 @@ def test_agent_sources_are_installed(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.needs("gcc")
+def test_machine_code_is_installed(tmp_path: Path) -> None:
+    text = "from flametap.agent import machine_code; machine_code.read(machine_code.PLACE)"
+    done = run_python(text, tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
 def test_page_files_are_installed(tmp_path: Path) -> None:
     text = (
         "import json; from importlib.resources import files; top = files('flametap.web');"

@@ -49,8 +49,7 @@ ATTACH_OPTIONS = {
 }
 # The slowest target seen took 6 s (java 17, busy machine); Frida gives up by itself after 10 s.
 ATTACH_TIMEOUT_S = 12.0
-# Reading the maps takes 20-50 ms; the rest is for a starved machine.
-CALL_TIMEOUT_S = 10.0
+CALL_TIMEOUT_S = 10.0  # it takes 20-50 ms to read the maps: the rest is for a starved machine
 UNLOAD_TIMEOUT_S = 5.0
 # How long Frida's threads may take to leave the target (1 s when the machine is idle).
 LEAVE_TIMEOUT_S = 5.0
@@ -322,18 +321,16 @@ class Session:
         script.load()
         self._script = script
         made = machine_code.installed()
-        prepared = Prepared.of(
-            script.exports_sync.prepare(
-                {"symbols": made.symbols} if made else {"source": agent.source()},
-                max(1, round(rate_hz)),
-                unix_sockets.leading_here(self.pid, self._own_sockets_before),
-                self._filtered,
-                self._clocks
-                if self._filtered == seccomp_filters.NOBODYS
-                else self._clocks & CPU_TIMERS,
-                *([made.code] if made else []),
-            )
+        is_filtered = self._filtered != seccomp_filters.NOBODYS
+        answer = script.exports_sync.prepare(
+            {"symbols": made.symbols} if made else {"source": agent.source()},
+            max(1, round(rate_hz)),
+            unix_sockets.leading_here(self.pid, self._own_sockets_before),
+            self._filtered,
+            self._clocks & CPU_TIMERS if is_filtered else self._clocks,
+            *([made.code] if made else []),
         )
+        prepared = Prepared.of(answer)
         if prepared.error:
             raise could_not_prepare(prepared.error, self.pid)
         self._scratch_addr = prepared.scratch_addr

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from flametap.agent import machine_code
@@ -75,12 +77,13 @@ def doctor(pid: str | None, pid_option: int | None, as_json: bool) -> int:
 
 
 def _agent() -> Finding:
-    made = machine_code.installed()
-    if made is not None:
-        return Finding("agent", Severity.OK, f"machine code, built by {made.compiler}")
-    return Finding(
-        "agent",
-        Severity.WARNING,
-        "no machine code: it is compiled in the process, and a sample takes twice as long",
-        "install gcc (10 or newer), then install flametap again",
-    )
+    try:
+        made = machine_code.read(machine_code.PLACE)
+    except machine_code.UnusableError as error:
+        return Finding(
+            "agent",
+            Severity.WARNING,
+            f"{error}: the process has to compile it, and a sample takes twice as long",
+            f"with gcc 10 or newer: {sys.executable} -m flametap.agent.machine_code",
+        )
+    return Finding("agent", Severity.OK, f"machine code, built by {made.compiler}")

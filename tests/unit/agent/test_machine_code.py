@@ -40,29 +40,44 @@ def test_imports_come_first_and_are_empty(made: machine_code.MachineCode) -> Non
 
 
 @pytest.mark.needs("gcc")
-@pytest.mark.parametrize("key", [None, "sources", "code"])
-def test_code_is_used_only_as_it_was_built(key: str | None, tmp_path: Path) -> None:
-    head, _, code = machine_code.PLACE.read_bytes().partition(b"\n")
-    words = json.loads(head)
-    if key is not None:
-        words[key] = "0" * 64
-    place = tmp_path / "machine_code.bin"
-    place.write_bytes(json.dumps(words).encode() + b"\n" + code)
-    assert (machine_code.installed(place) is not None) == (key is None)
-    place.write_bytes(json.dumps(words).encode() + b"\n" + code[:-4096])
-    assert machine_code.installed(place) is None
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"sources": "0"}, "of other sources"),
+        ({"code": "0"}, "is damaged"),
+        ({"symbols": {"agent_start": 0}}, "is damaged"),
+        ({"symbols": None}, "is damaged"),
+    ],
+)
+def test_code_is_used_only_as_it_was_built(
+    change: dict[str, object], reason: str, tmp_path: Path
+) -> None:
+    text, _, code = machine_code.PLACE.read_bytes().partition(b"\n")
+    head = json.loads(text)
+    path = tmp_path / "machine_code.bin"
+    path.write_bytes(json.dumps(head).encode() + b"\n" + code)
+    assert machine_code.read(path).code == code
+    path.write_bytes(json.dumps(head | change).encode() + b"\n" + code)
+    with pytest.raises(machine_code.UnusableError, match=reason):
+        machine_code.read(path)
+    path.write_bytes(json.dumps(head).encode() + b"\n" + code[:-4096])
+    with pytest.raises(machine_code.UnusableError, match="is damaged"):
+        machine_code.read(path)
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"[]\n", b'{"sources": 1}\n', b"\xff\n"])
 def test_damaged_file_is_not_used(content: bytes, tmp_path: Path) -> None:
-    place = tmp_path / "machine_code.bin"
-    assert machine_code.installed(place) is None
-    place.write_bytes(content)
-    assert machine_code.installed(place) is None
+    path = tmp_path / "machine_code.bin"
+    with pytest.raises(machine_code.UnusableError, match="there is no machine code"):
+        machine_code.read(path)
+    path.write_bytes(content)
+    with pytest.raises(machine_code.UnusableError, match="is damaged"):
+        machine_code.read(path)
 
 
 @pytest.mark.parametrize(
-    ("compiler", "words"), [("/bin/false --quiet", "false failed"), ("/absent/cc", "no /absent/cc")]
+    ("compiler", "words"),
+    [("/bin/false -x", "false failed"), ("/absent/cc", "no /absent/cc"), ("gcc '", "quotation")],
 )
 def test_compiler_that_fails_leaves_no_file(
     compiler: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -93,10 +108,12 @@ def test_unfit_code_is_refused(
     handler = f"void agent_deep(void); void {machine_code.HANDLER}(void) {{ agent_deep(); }}\n"
     monkeypatch.setattr(machine_code, "source", lambda: limit + handler + text)
     monkeypatch.setenv("CC", "gcc")
-    place = tmp_path / "machine_code.bin"
+    path = tmp_path / "machine_code.bin"
     if words is None:
-        machine_code.build(place)
-        assert machine_code.installed(place) is not None
+        for _ in ("new", "damaged"):
+            machine_code.build(path)
+            assert machine_code.read(path).symbols
+            path.write_bytes(path.read_bytes()[:-1])
     else:
         with pytest.raises(machine_code.BuildError, match=words):
-            machine_code.build(place)
+            machine_code.build(path)

@@ -6,6 +6,7 @@ import os
 import resource
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -131,12 +132,16 @@ def test_doctor_tells_the_exit_code_of_the_attach(capfd: pytest.CaptureFixture[s
 def test_doctor_tells_how_the_agent_was_built(
     is_installed: bool, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = machine_code.MachineCode(b"", {}, "gcc 12") if is_installed else None
-    monkeypatch.setattr(machine_code, "installed", lambda: made)
+    def read(_: Path) -> machine_code.MachineCode:
+        if not is_installed:
+            raise machine_code.UnusableError("there is no machine code")
+        return machine_code.MachineCode(b"", {}, "gcc 12")
+
+    monkeypatch.setattr(machine_code, "read", read)
     run(["doctor", str(os.getpid())])
     out = capfd.readouterr().out
     assert ("built by gcc 12" in out) == is_installed
-    assert ("install gcc" in out) == (not is_installed)
+    assert ("there is no machine code" in out) == (not is_installed)
 
 
 def test_unexpected_error_is_one_line_too(
