@@ -63,6 +63,7 @@ def sleeper(tmp_path: Path) -> Iterator[int]:
         process.communicate(timeout=60)
 
 
+@pytest.mark.nightly  # Frida's own attach, which may hang on a busy machine
 @pytest.mark.skipif(not LIBC.exists(), reason="no libc at Debian's place")
 def test_rows_under_tinycc_are_those_under_gcc(
     sleeper: int, cfi_driver: Path, tmp_path: Path
