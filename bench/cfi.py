@@ -3,7 +3,8 @@
     python bench/cfi.py [--quick] [--rounds 5]
 
 The files are real, from libc to chromium. "in the target" is the agent's source compiled by Frida's
-TinyCC in another process, as in use; "gcc -O2" is the same source compiled by gcc. readelf reads
+TinyCC in another process, as it is without gcc at the installation; "gcc -O2" is the same source
+compiled by gcc, as the machine code is. readelf reads
 and interprets the same section (``--debug-dump=frames-interp``) without keeping the result.
 """
 

@@ -8,11 +8,14 @@ apart by file, line and column where they begin, so no name has to be equal.
 
 Node's profiler gives a function the time of the builtins and of the native code that it calls, but
 not that of the garbage collector: flametap's stacks are summed up to the innermost JavaScript
-function, without those that collect. Its clock also runs while the thread waits for a CPU:
-flametap's two clocks are added. It knows inlined functions only in code that was compiled
-while it ran, so it runs from the beginning. perf says which code runs: inlined functions belong to
-what contains them, and only stacks whose innermost function is JavaScript count, as parts of all
-CPU time.
+function, without those that collect. Its samples count, not the time between them: that holds the
+time in which the thread waits for a CPU, too. One sample of each such wait is left, in the function
+that goes on: in a server that shares its CPU with its clients (express), in what writes answers;
+the other server has a CPU of its own. It knows inlined functions only in code that was compiled
+while it ran, so it runs from the beginning. Where it places code next to an inlined function
+differs from one run to the next: each of the two is compared with itself, too. perf says which
+code runs: inlined functions belong to what contains them, and only stacks whose innermost function
+is JavaScript count, as parts of all CPU time.
 
 FOLDER keeps the packages that npm installs for the next run. Needs node, npm, wrk and perf.
 """
@@ -61,9 +64,6 @@ SETTLE_S = 1.0  # the attach, and code that is met for the first time
 RATE_HZ = 1000.0
 # perf's maps need these; they also have every function, interpreted or not, as code of its own.
 MAPPED = ("--perf-basic-prof", "--interpreted-frames-native-stack")
-QUEUED = "[waiting for a CPU]"
-# Node's profiler gives much of what an inlined function does to the function that contains it.
-NOT_INLINED = ("--no-turbo-inlining", "--no-maglev-inlining")
 _COLLECTS = re.compile(r"Heap::(CollectGarbage|PerformGarbage)|Scavenge|MarkCompact|Sweeper")
 
 
@@ -185,10 +185,14 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
             with running(options, name) as node:
                 result |= names(node, options.seconds)
                 result["slowdown"] = slowdown(node, options.seconds / 10, options.rounds)
-            with running(options, name, is_profiled=True) as node:
-                result["own"] = beside_own(node, options.seconds, folder)
-            with running(options, name, *NOT_INLINED, is_profiled=True) as node:
-                result["own_not_inlined"] = beside_own(node, options.seconds, folder)
+            runs = []
+            for _ in range(2):
+                with running(options, name, is_profiled=True) as node:
+                    runs.append(beside_own(node, options.seconds, folder))
+            (ours, theirs), (ours_again, theirs_again) = runs
+            result["own"] = differences(ours, theirs)
+            result["own_again"] = differences(theirs, theirs_again)
+            result["ours_again"] = differences(ours, ours_again)
             with running(options, name, *MAPPED) as node:
                 result["perf"] = beside_perf(node, options.seconds, folder)
         except (*benchmark.FAILURES, FlametapError) as error:
@@ -239,8 +243,8 @@ def names(node: Node, seconds: float) -> dict[str, Any]:
         }
 
 
-def beside_own(node: Node, seconds: float, folder: Path) -> dict[str, Any]:
-    """Differences to node's own profiler."""
+def beside_own(node: Node, seconds: float, folder: Path) -> tuple[Sums, Sums]:
+    """What flametap and node's own profiler say."""
     profile = folder / "own.cpuprofile"
     with capturing(node.pid, rate_hz=RATE_HZ) as capture:
         node.ask("start", "started")
@@ -249,12 +253,11 @@ def beside_own(node: Node, seconds: float, folder: Path) -> dict[str, Any]:
         capture.stop()
         capture.finish_symbols(60)
         ours = functions(capture, node.pid, to_caller=True)
-        ours += waits_for_cpu(capture, node.pid)
     theirs = of_profile(json.loads(profile.read_text()))
     for each in (ours, theirs):  # its own start and end
         for place in [place for place in each if place.startswith("node:inspector:")]:
             del each[place]
-    return differences(ours, theirs, ours.total(), theirs.total())
+    return ours, theirs
 
 
 def beside_perf(node: Node, seconds: float, folder: Path) -> dict[str, Any]:
@@ -278,21 +281,13 @@ def beside_perf(node: Node, seconds: float, folder: Path) -> dict[str, Any]:
         check=True,
     )
     lines = script.stdout.splitlines()
-    return differences(leaves, of_perf(lines), main.cpu_ns, len(lines))
+    return differences(leaves, of_perf(lines), (main.cpu_ns, len(lines)))
 
 
-def waits_for_cpu(capture: Capture, pid: int) -> Sums:
-    """Time without a CPU by place of the innermost JavaScript function."""
-    return functions(capture, pid, to_caller=True, clock=Clock.OFF_CPU, only=QUEUED)
-
-
-def functions(
-    capture: Capture, pid: int, *, to_caller: bool, clock: Clock = Clock.CPU, only: str = ""
-) -> Sums:
-    """Self times by place: of JavaScript functions, or with what they call in other languages; of
-    all or with one leaf."""
+def functions(capture: Capture, pid: int, *, to_caller: bool) -> Sums:
+    """Self times by place: of JavaScript functions, or with what they call in other languages."""
     (main,) = (each.thread_id for each in capture.threads() if each.tid == pid)
-    tree = build(capture.profile, capture.table, clock, frozenset({main}))
+    tree = build(capture.profile, capture.table, Clock.CPU, frozenset({main}))
     sums = Sums()
     holders: list[str] = [""] * len(tree.parent)
     for at in range(1, len(tree.parent)):
@@ -302,7 +297,7 @@ def functions(
             holders[at] = place[0].strip() if place else ""
         elif to_caller and not _COLLECTS.search(function.full_name or function.name):
             holders[at] = holders[int(tree.parent[at])]
-        if holders[at] and only in ("", function.name):
+        if holders[at]:
             sums[holders[at]] += int(tree.self_ns[at])
     return sums
 
@@ -313,10 +308,10 @@ def _percent(shares: Sequence[float]) -> str:
 
 def _row(program: dict[str, Any]) -> list[str]:
     if "error" in program:
-        return [program["name"], program["error"][:80], *[""] * 7]
+        return [program["name"], program["error"][:80], *[""] * 8]
     worst = {
         peer: f"{program[peer]['worst'][0][0]:+.1f} ({program[peer]['worst'][0][1]})"
-        for peer in ("own", "own_not_inlined", "perf")
+        for peer in ("own", "own_again", "ours_again", "perf")
     }
     return [
         program["name"] + (" (one CPU)" if program["name"] == SHARING else ""),
@@ -332,7 +327,7 @@ def tables(data: Data) -> list[Table]:
     header = [
         *("program", "JavaScript with function and file", "with line", "root reached"),
         *("slowdown at 100 Hz, %", "at 1 000 Hz, %", "largest difference to node's own"),
-        *("to it if nothing is inlined", "to perf"),
+        *("of node's own to its second run", "of flametap to its second run", "to perf"),
     ]
     note = (
         f"node {data['node'].lstrip('v')}, {data['seconds']:g} s each. Slowdown: CPU time for an "

@@ -51,8 +51,15 @@ def of_perf(lines: list[str]) -> Sums:
     return sums
 
 
-def differences(ours: Sums, theirs: Sums, our_all: int, their_all: int) -> dict[str, Any]:
-    """Compare the functions that are among the first for one of the two."""
+def differences(ours: Sums, theirs: Sums, wholes: tuple[int, int] | None = None) -> dict[str, Any]:
+    """Compare the functions that are among the first for one of the two.
+
+    Args:
+        ours: self times by place.
+        theirs: those of the other.
+        wholes: what each is a part of; the sum of all if left out.
+    """
+    our_all, their_all = wholes or (ours.total(), theirs.total())
     places = {place for sums in (ours, theirs) for place, _ in sums.most_common(TOP)}
     our, their = 100 / max(our_all, 1), 100 / max(their_all, 1)
     found = sorted(

@@ -1,6 +1,6 @@
 """Build the agent's C with gcc, for tests: warnings are errors, sanitizers end the program.
 
-The agent is one text (``flametap.agent.source``) that TinyCC compiles in the target. Here the same
+The agent is one text (``flametap.agent.source``); gcc makes its machine code of it. Here the same
 text, or the part of it that a test is about, is followed by a driver: a C file with a ``main`` that
 calls it. Each test runs a driver as a process of its own, so that a crash is a failed test with the
 sanitizer's report, never the end of the test run.
