@@ -91,8 +91,10 @@ def _sources_by_exit(heap: Heap, end: int, exits: frozenset[int]) -> Mapping[int
     least = 2 * pc_bytes + index_bytes + (config >> 1 & 7)
     if not config & 1 or not 0 < count <= _MAX_CALLS or not pc_bytes:
         return {}
-    raw = heap.memory.read(at + _TABLE_HEADER, count * (least + _MOST_EXTRA))
+    raw = heap.memory.read_some(at + _TABLE_HEADER, count * (least + _MOST_EXTRA))
     for extra in range(_MOST_EXTRA):
+        if len(raw) < count * (least + extra):
+            break
         found = _entries(raw, count, least + extra, pc_bytes, index_bytes)
         offsets = [source for source, _ in found]
         ends = [exit_ for _, exit_ in found if exit_ >= 0]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...names.limits import Budget
-from .heap import ARRAY_DATA, TAG, Heap, MemoryReadError, is_object, small_integer
+from .heap import TAG, Heap, MemoryReadError, is_object, small_integer
 from .mapped_places import Spot
 from .scripts import Script, read_script
 
@@ -128,7 +128,7 @@ class Functions:
             found = small_integer(heap.field(tagged, first + 8 * (layout.scope_first - 2)))
             start = -1 if found is None else found
         skipped = layout.scope_first + (2 * count if count < _MANY_LOCALS else 1 + count)
-        words = heap.words_of(tagged + first + 8 * skipped - ARRAY_DATA, _NAME_WORDS)
+        words = heap.words_at(tagged - TAG + first + 8 * skipped, _NAME_WORDS)
         return self._own_words(words, start)
 
     def _own_words(self, words: tuple[int, ...], start: int) -> tuple[str, int]:

@@ -125,6 +125,17 @@ class Heap:
         """
         return struct.unpack(f"<{count}Q", self.memory.read(tagged - TAG + ARRAY_DATA, 8 * count))
 
+    def words_at(self, runtime_addr: int, most: int) -> tuple[int, ...]:
+        """Return up to ``most`` words: those before the end of the memory.
+
+        What is looked for may end before, and nothing need follow the last object of a page.
+
+        Raises:
+            MemoryReadError: none can be read.
+        """
+        raw = self.memory.read_some(runtime_addr, 8 * most)
+        return struct.unpack_from(f"<{len(raw) // 8}Q", raw)
+
     def is_string(self, tagged: int) -> bool:
         """Return whether an object is a string.
 
