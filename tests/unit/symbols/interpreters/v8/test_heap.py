@@ -24,7 +24,7 @@ def end_of_memory() -> Iterator[int]:
     LIBC.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
     access, flags = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     start = LIBC.mmap(None, ctypes.c_size_t(2 * PAGE), access, flags, -1, ctypes.c_long(0))
-    (ctypes.c_uint64 * (PAGE // 8)).from_address(start)[:] = range(PAGE // 8)
+    (ctypes.c_uint64 * (PAGE // 8)).from_address(start)[:] = list(range(PAGE // 8))
     assert LIBC.munmap(start + PAGE, PAGE) == 0
     yield start + PAGE
     assert LIBC.munmap(start, PAGE) == 0
