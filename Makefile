@@ -33,7 +33,7 @@ $(STAMP): pyproject.toml
 
 # The installation builds the agent's machine code; a change of its sources makes it stale.
 $(AGENT_STAMP): $(STAMP) $(shell find agent -name '*.[ch]' -o -name '*.ld' -o -name '*.py')
-	@$(BIN)/python -m flametap.agent.machine_code && touch $@ || true
+	@$(BIN)/python -m flametap.agent.build && touch $@ || true
 
 # The folders get their import names through a tree of links, which type checkers and editors read.
 NAMES := build/types/flametap

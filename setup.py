@@ -15,11 +15,11 @@ class BuildWithMachineCode(build_py):
     def run(self) -> None:
         # Here, not above: pip reads this file with any Python, and says then which one it takes.
         sys.path.insert(0, str(Path(__file__).parent))
-        from agent import machine_code
+        from agent.build import BuildError, build
 
         try:
-            machine_code.build()
-        except machine_code.BuildError as refused:
+            build()
+        except BuildError as refused:
             self.warn(f"the agent will be compiled in each target: {refused}")
         super().run()
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 import parallel
 from capabilities import CAPABILITIES, find
-from flametap.agent import machine_code
+from flametap.agent.build import BuildError, build
 from long_tests import is_long
 
 # A shell that starts us in the background has SIGINT ignored, nohup SIGHUP; what we start would
@@ -106,8 +106,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """What is tested is the agent of the present sources, as `make dev` would build it."""
     is_worker = hasattr(config, "workerinput")  # it is built once for all
     if not is_worker and "FLAMETAP_EXPECT_WHEEL" not in os.environ:
-        with contextlib.suppress(machine_code.BuildError):
-            machine_code.build()
+        with contextlib.suppress(BuildError):
+            build()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -78,12 +78,12 @@ def doctor(pid: str | None, pid_option: int | None, as_json: bool) -> int:
 
 def _agent() -> Finding:
     try:
-        made = machine_code.read(machine_code.PLACE)
+        made = machine_code.read()
     except machine_code.UnusableError as error:
         return Finding(
             "agent",
             Severity.WARNING,
             f"{error}: the process has to compile it, and a sample takes twice as long",
-            f"with gcc 10 or newer: {sys.executable} -m flametap.agent.machine_code",
+            f"with gcc 10 or newer: {sys.executable} -m flametap.agent.build",
         )
     return Finding("agent", Severity.OK, f"machine code, built by {made.compiler}")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from flametap import agent
-from flametap.agent import machine_code
+from flametap.agent import build, machine_code
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_imports_come_first_and_are_empty(made: machine_code.MachineCode) -> Non
     offsets = sorted(at for name, at in made.symbols.items() if name.startswith("import_"))
     assert offsets == list(range(0, 8 * len(offsets), 8))
     assert not any(made.code[: 8 * len(offsets)])
-    assert len(made.code) % machine_code.PAGE_BYTES == 0
+    assert len(made.code) % build.PAGE_BYTES == 0
 
 
 @pytest.mark.needs("gcc")
@@ -83,8 +83,8 @@ def test_compiler_that_fails_leaves_no_file(
     compiler: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CC", compiler)
-    with pytest.raises(machine_code.BuildError, match=words):
-        machine_code.build(tmp_path / "machine_code.bin")
+    with pytest.raises(build.BuildError, match=words):
+        build.build(tmp_path / "machine_code.bin")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -104,16 +104,17 @@ def test_compiler_that_fails_leaves_no_file(
 def test_unfit_code_is_refused(
     text: str, words: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limit = f"#define CALLEES_STACK_BYTES {900 + machine_code.UNCOUNTED_STACK_BYTES}\n"
-    handler = f"void agent_deep(void); void {machine_code.HANDLER}(void) {{ agent_deep(); }}\n"
-    monkeypatch.setattr(machine_code, "source", lambda: limit + handler + text)
+    limit = f"#define CALLEES_STACK_BYTES {900 + build.UNCOUNTED_STACK_BYTES}\n"
+    handler = f"void agent_deep(void); void {build.HANDLER}(void) {{ agent_deep(); }}\n"
+    for module in (build, machine_code):
+        monkeypatch.setattr(module, "source", lambda: limit + handler + text)
     monkeypatch.setenv("CC", "gcc")
     path = tmp_path / "machine_code.bin"
     if words is None:
         for _ in ("new", "damaged"):
-            machine_code.build(path)
+            build.build(path)
             assert machine_code.read(path).symbols
             path.write_bytes(path.read_bytes()[:-1])
     else:
-        with pytest.raises(machine_code.BuildError, match=words):
-            machine_code.build(path)
+        with pytest.raises(build.BuildError, match=words):
+            build.build(path)

@@ -6,7 +6,6 @@ import os
 import resource
 import subprocess
 import sys
-from pathlib import Path
 
 import click
 import pytest
@@ -132,7 +131,7 @@ def test_doctor_tells_the_exit_code_of_the_attach(capfd: pytest.CaptureFixture[s
 def test_doctor_tells_how_the_agent_was_built(
     is_installed: bool, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def read(_: Path) -> machine_code.MachineCode:
+    def read() -> machine_code.MachineCode:
         if not is_installed:
             raise machine_code.UnusableError("there is no machine code")
         return machine_code.MachineCode(b"", {}, "gcc 12")
