@@ -6,18 +6,23 @@ flametap and one of the others sample the same process at the same time; servers
 (With the options that perf's maps need, node's own profiler locks itself up.) Functions are told
 apart by file, line and column where they begin, so no name has to be equal.
 
+Node's profiler has a thread that sends a signal each millisecond: it counts wall time, and so does
+flametap here. A signal from another CPU comes late, mostly at the end of a system call, and a wait
+for a CPU counts where the CPU was lost. So the main thread of the program has CPU 0 for itself; the
+sending thread is there, too, and goes first. All other threads, and flametap, are on CPU 1.
+
 Node's profiler gives a function the time of the builtins and of the native code that it calls, but
 not that of the garbage collector: flametap's stacks are summed up to the innermost JavaScript
-function, without those that collect. Its samples count, not the time between them: that holds the
-time in which the thread waits for a CPU, too. One sample of each such wait is left, in the function
-that goes on: in a server that shares its CPU with its clients (express), in what writes answers;
-the other server has a CPU of its own. It knows inlined functions only in code that was compiled
-while it ran, so it runs from the beginning. Where it places code next to an inlined function
-differs from one run to the next: each of the two is compared with itself, too. perf says which
-code runs: inlined functions belong to what contains them, and only stacks whose innermost function
-is JavaScript count, as parts of all CPU time.
+function, without those that collect. Of a builtin without a frame of its own it loses the caller,
+and the caller of that gets the time. So flametap's stacks are compared twice: without these callers
+and with them. It knows inlined functions only in code that was compiled while it ran, so it runs
+from the beginning.
 
-FOLDER keeps the packages that npm installs for the next run. Needs node, npm, wrk and perf.
+perf says which code runs: inlined functions belong to what contains them, and only stacks whose
+innermost function is JavaScript count, as parts of all CPU time.
+
+FOLDER keeps the packages that npm installs for the next run. Needs node, npm, wrk, perf, nm,
+two CPUs, and the right to give a thread a real-time priority.
 """
 
 from __future__ import annotations
@@ -25,7 +30,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -43,7 +47,8 @@ from flametap.capture.capture_options import CaptureOptions
 from flametap.capture.live import Capture
 from flametap.errors import FlametapError
 from flametap.model import Clock, FrameKind, Verdict
-from javascript_peers import PLACE, TOP, Sums, differences, of_perf, of_profile
+from javascript_peers import TOP, differences, of_perf, of_profile
+from javascript_sums import Builtins, own, with_calls
 from reporting import Data, Table
 from stats import MISSING
 
@@ -56,7 +61,6 @@ PACKAGES = (
     *("eslint@9", "prettier@3"),
 )
 SERVERS = ("express", "fastify")
-SHARING = "express"  # its CPU with its load; the other server has one of its own
 TARGET = Path(__file__).parent / "targets" / "javascript.cjs"
 WARM_UP_S = 8.0  # of CPU time
 LEAST_OPERATIONS = 3
@@ -64,7 +68,6 @@ SETTLE_S = 1.0  # the attach, and code that is met for the first time
 RATE_HZ = 1000.0
 # perf's maps need these; they also have every function, interpreted or not, as code of its own.
 MAPPED = ("--perf-basic-prof", "--interpreted-frames-native-stack")
-_COLLECTS = re.compile(r"Heap::(CollectGarbage|PerformGarbage)|Scavenge|MarkCompact|Sweeper")
 
 
 class Node:
@@ -147,8 +150,7 @@ def running(
                 '(n % 2 == 0 and "/search/" or "/page/") .. "word" .. n % 97)\nend\n'
             )
             command = ["wrk", "-t1", "-c16", "-d600", "-s", str(paths), url]
-            command = ["taskset", "-c", "0" if name == SHARING else "1", *command]
-            load = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+            load = subprocess.Popen(["taskset", "-c", "1", *command], stdout=subprocess.DEVNULL)
         node.work(WARM_UP_S)
         yield node
     finally:
@@ -185,14 +187,8 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
             with running(options, name) as node:
                 result |= names(node, options.seconds)
                 result["slowdown"] = slowdown(node, options.seconds / 10, options.rounds)
-            runs = []
-            for _ in range(2):
-                with running(options, name, is_profiled=True) as node:
-                    runs.append(beside_own(node, options.seconds, folder))
-            (ours, theirs), (ours_again, theirs_again) = runs
-            result["own"] = differences(ours, theirs)
-            result["own_again"] = differences(theirs, theirs_again)
-            result["ours_again"] = differences(ours, ours_again)
+            with running(options, name, is_profiled=True) as node:
+                result |= beside_own(node, options.seconds, folder)
             with running(options, name, *MAPPED) as node:
                 result["perf"] = beside_perf(node, options.seconds, folder)
         except (*benchmark.FAILURES, FlametapError) as error:
@@ -243,21 +239,49 @@ def names(node: Node, seconds: float) -> dict[str, Any]:
         }
 
 
-def beside_own(node: Node, seconds: float, folder: Path) -> tuple[Sums, Sums]:
-    """What flametap and node's own profiler say."""
+def beside_own(node: Node, seconds: float, folder: Path) -> dict[str, Any]:
+    """Differences to node's own profiler: without the callers that it loses, and with them."""
     profile = folder / "own.cpuprofile"
+    before = threads_of(node.pid)
     with capturing(node.pid, rate_hz=RATE_HZ) as capture:
         node.ask("start", "started")
-        node.work(seconds)
+        with apart(node.pid, threads_of(node.pid) - before):
+            node.work(seconds)
         node.ask(f"stop {profile}", "stopped")
         capture.stop()
         capture.finish_symbols(60)
-        ours = functions(capture, node.pid, to_caller=True)
+        losing = with_calls(capture, node.pid, Builtins(node.pid))
+        whole = with_calls(capture, node.pid)
     theirs = of_profile(json.loads(profile.read_text()))
-    for each in (ours, theirs):  # its own start and end
+    for each in (losing, whole, theirs):  # its own start and end
         for place in [place for place in each if place.startswith("node:inspector:")]:
             del each[place]
-    return ours, theirs
+    return {
+        "own": differences(losing, theirs),
+        "own_whole": differences(whole, theirs),
+    }
+
+
+def threads_of(pid: int) -> set[int]:
+    """Ids of the threads of a process."""
+    return {int(name) for name in os.listdir(f"/proc/{pid}/task")}
+
+
+@contextmanager
+def apart(pid: int, senders: set[int]) -> Iterator[None]:
+    """Leave CPU 0 to the main thread of a program and to the senders of signals, which go first."""
+    everywhere = os.sched_getaffinity(0)
+    for tid in threads_of(pid):
+        os.sched_setaffinity(tid, {0 if tid == pid or tid in senders else 1})
+    for tid in senders:
+        os.sched_setscheduler(tid, os.SCHED_FIFO, os.sched_param(1))
+    for tid in threads_of(os.getpid()):
+        os.sched_setaffinity(tid, {1})
+    try:
+        yield
+    finally:
+        for tid in threads_of(os.getpid()):
+            os.sched_setaffinity(tid, everywhere)
 
 
 def beside_perf(node: Node, seconds: float, folder: Path) -> dict[str, Any]:
@@ -272,7 +296,7 @@ def beside_perf(node: Node, seconds: float, folder: Path) -> dict[str, Any]:
             perf.send_signal(signal.SIGINT)
         capture.stop()
         capture.finish_symbols(60)
-        leaves = functions(capture, node.pid, to_caller=False)
+        leaves = own(capture, node.pid)
         (main,) = (each for each in capture.threads() if each.tid == node.pid)
     script = subprocess.run(
         ["perf", "script", "-i", str(samples), "-F", "ip,sym", "--tid", str(node.pid)],
@@ -284,37 +308,19 @@ def beside_perf(node: Node, seconds: float, folder: Path) -> dict[str, Any]:
     return differences(leaves, of_perf(lines), (main.cpu_ns, len(lines)))
 
 
-def functions(capture: Capture, pid: int, *, to_caller: bool) -> Sums:
-    """Self times by place: of JavaScript functions, or with what they call in other languages."""
-    (main,) = (each.thread_id for each in capture.threads() if each.tid == pid)
-    tree = build(capture.profile, capture.table, Clock.CPU, frozenset({main}))
-    sums = Sums()
-    holders: list[str] = [""] * len(tree.parent)
-    for at in range(1, len(tree.parent)):
-        function = tree.functions[tree.function[at]]
-        if function.kind is FrameKind.JAVASCRIPT:
-            place = PLACE.search(function.full_name)
-            holders[at] = place[0].strip() if place else ""
-        elif to_caller and not _COLLECTS.search(function.full_name or function.name):
-            holders[at] = holders[int(tree.parent[at])]
-        if holders[at]:
-            sums[holders[at]] += int(tree.self_ns[at])
-    return sums
-
-
 def _percent(shares: Sequence[float]) -> str:
     return f"{100 * median(shares):.1f}" if shares else MISSING
 
 
 def _row(program: dict[str, Any]) -> list[str]:
     if "error" in program:
-        return [program["name"], program["error"][:80], *[""] * 8]
+        return [program["name"], program["error"][:80], *[""] * 7]
     worst = {
         peer: f"{program[peer]['worst'][0][0]:+.1f} ({program[peer]['worst'][0][1]})"
-        for peer in ("own", "own_again", "ours_again", "perf")
+        for peer in ("own", "own_whole", "perf")
     }
     return [
-        program["name"] + (" (one CPU)" if program["name"] == SHARING else ""),
+        program["name"],
         f"{program['named']:.2%}",
         f"{program['lines']:.2%}",
         f"{program['complete']:.2%}",
@@ -327,7 +333,7 @@ def tables(data: Data) -> list[Table]:
     header = [
         *("program", "JavaScript with function and file", "with line", "root reached"),
         *("slowdown at 100 Hz, %", "at 1 000 Hz, %", "largest difference to node's own"),
-        *("of node's own to its second run", "of flametap to its second run", "to perf"),
+        *("to node's own, with the callers that it loses", "to perf"),
     ]
     note = (
         f"node {data['node'].lstrip('v')}, {data['seconds']:g} s each. Slowdown: CPU time for an "

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import unquote
 
 TOP = 20
+COLLECTS = re.compile(r"Heap::(CollectGarbage|PerformGarbage)|Scavenge|MarkCompact|Sweeper")
 PLACE = re.compile(r" ((?:/|node:|file:).*):(\d+):(\d+)$")
 
 Sums = Counter[str]
