@@ -94,6 +94,8 @@ def test_view_that_came_before_any_status_is_told_of_the_end(
     page.evaluate("location.hash = '#threads=999'")
     page.reload()
     expect(page.locator("#empty")).to_contain_text("No CPU time yet")
+    page.route("**/api/events", lambda route: route.continue_())  # a second one is not held
+    page.route("**/api/status", lambda route: route.continue_())
     for route in held:
         route.continue_()
     expect(page.locator("#empty")).to_contain_text("No CPU time was recorded")

@@ -362,6 +362,10 @@ class FakeSource:
         return []
 
     def status(self) -> Status:
+        with self._changed:  # the end and its revision are one
+            return self._status()
+
+    def _status(self) -> Status:
         ns = int(self._elapsed_s * 1e9)
         ticks = int(self._elapsed_s * 100)
         cpu = int(self._weights()[~self._leaf_parked].sum())
