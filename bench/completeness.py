@@ -97,7 +97,14 @@ def tables(data: Data) -> list[Table]:
     note = f"{data['seconds']:g} s each, {data['rate_hz']:g} Hz."
     if data["missing"]:
         note += f" Not on this machine: {', '.join(data['missing'])}."
-    return [Table("", header, [_row(program) for program in data["programs"]], note)]
+    return [
+        Table(
+            "Complete stacks of real programs",
+            header,
+            [_row(program) for program in data["programs"]],
+            note,
+        )
+    ]
 
 
 BENCH = Bench("completeness", "stacks that reach their root", arguments, measure, tables)
