@@ -194,7 +194,8 @@ static void task_files_close(struct thread_slot *slot)
 static void thread_add(struct agent *a, u32 tid, u64 now_ns, u64 listed_ns, u32 is_first_listing)
 {
     struct thread_slot *slot = thread_slot_free(a);
-    u64 *frames;
+    u64 *frames;                          /* the pages of the thread that had the slot before */
+    struct managed_walk *managed;
     u32 is_newborn;
     i64 cpu_ns = clock_ns_sigsafe(THREAD_CPU_CLOCK(tid));
     if (!slot || a->next_thread_id >= THREAD_ID_MAX) {
@@ -204,8 +205,10 @@ static void thread_add(struct agent *a, u32 tid, u64 now_ns, u64 listed_ns, u32 
     if (cpu_ns < 0)
         return;                           /* ended already */
     frames = slot->frames;
+    managed = slot->managed;
     bytes_zero(slot, sizeof *slot);
     slot->frames = frames;
+    slot->managed = managed;
     slot->tid = tid;
     slot->thread_id = ++a->next_thread_id;
     slot->syscall_fd = task_file_keep(a, tid, "syscall");

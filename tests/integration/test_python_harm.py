@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,13 @@ import pytest
 import cli
 import receipt
 from python_targets import ALL, python_of
-from recording import record
-from running import Target
+from recording import capturing, record
+from running import Target, wait_until
 
 pytestmark = pytest.mark.needs("attach")
 
 SCRIPT = Path(__file__).parents[1] / "targets" / "python_harm.py"
+BRIEF = Path(__file__).parents[1] / "targets" / "python_brief.py"
 CYCLES = int(os.environ.get("FLAMETAP_TEST_CYCLES", "3"))
 
 
@@ -75,3 +77,21 @@ def test_many_attaches_in_a_row_leave_it_healthy(worker: Target) -> None:
         assert result.exit_code == 0, f"cycle {cycle}: {result.stderr}"
     assert receipt.harm_after_settling(worker.pid, before, attaches=CYCLES) == []
     assert _harm_to(worker) == []
+
+
+def test_threads_that_end_leave_our_memory_to_those_that_come(
+    adopt: Callable[[Target], Target],
+) -> None:
+    """A thread has some 100 KiB of it; here one thread lives at a time."""
+    target = adopt(Target([sys.executable, BRIEF]))
+    with capturing(target.pid) as capture:
+
+        def held_bytes(ended_threads: int) -> int:
+            wait_until(
+                lambda: capture.status().counters.get("threads_exited", 0) >= ended_threads,
+                f"{ended_threads} threads have ended",
+            )
+            return capture.status().counters["bytes_held"]
+
+        at_first = held_bytes(10)
+        assert held_bytes(50) < at_first + (1 << 20)
