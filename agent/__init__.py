@@ -121,6 +121,7 @@ C_SOURCES = (
     "sampling/host_watchdog.c",
     "sampling/suspensions.c",
     "sampling/tick.c",
+    "sampling/newcomers.c",
     "sampling/sampler_thread.c",
     "main.c",
 )

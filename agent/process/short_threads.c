@@ -1,12 +1,13 @@
 /*
  * CPU time of threads that started and ended between two looks, or ended after the last: the process's CPU clock
- * includes it, no thread's clock does any more. It is reported as one thread without stacks, so that nothing is lost
- * silently. Sampler thread only.
+ * includes it, no thread's clock does any more. What threads that were sampled have probably used of it is theirs. The rest
+ * is reported as one thread without stacks, so that nothing is lost silently. Sampler thread only.
  */
 
 #define UNSEEN_CHECK_NS 250000000ULL      /* plus CHECK_PER_THREAD_NS for each slot, since all clocks are read */
 /* Clocks are read one after another while busy threads run: a smaller difference means nothing. */
 #define UNSEEN_SKEW_NS 5000000ULL
+#define TAILS_PER_THREAD_NS 100000ULL     /* between two measurements, for each slot: a clock takes 0.25 us */
 
 /* Return the process's CPU time since the start that belongs neither to the target's known threads nor to Frida's nor
  * to ours. The process clock is read first, so that CPU time used during the reading does not look like that of unknown
@@ -36,6 +37,41 @@ static u64 unseen_measure(struct agent *a)
     return process_ns > known_ns ? process_ns - known_ns : 0;
 }
 
+static u64 at_most(u64 a, u64 b)
+{
+    return a < b ? a : b;
+}
+
+static u64 less(u64 a, u64 b)
+{
+    return a > b ? a - b : 0;
+}
+
+/*
+ * Return how much CPU time a thread that has ended used after the last look; its last samples have shown `shown_ns` of it.
+ * What all ended threads together have used is known. One that ran to its end gets what is likely between its last sample
+ * and its end: half a period. Threads of some tens of milliseconds would lose much of their time otherwise, all of it from
+ * their last part.
+ */
+static u64 tail_take(struct agent *a, const struct thread_slot *slot, u64 shown_ns)
+{
+    u64 likely_ns = (a->cpu_period_ns + a->tick_ns) / 2, now_ns = now_ns_sigsafe();
+    a->tails_ns = less(a->tails_ns, shown_ns);
+    if (now_ns - a->tails_measured_ns >= a->slot_count * TAILS_PER_THREAD_NS) {
+        u64 unseen_ns = unseen_measure(a);
+        a->tails_ns = less(unseen_ns, a->unseen_cpu_ns);
+        a->tails_measured_ns = now_ns;
+    }
+    if (slot->open.state || !last_run_holds(a, slot))
+        return 0;
+    likely_ns = at_most(likely_ns, slot->cpu_told_ns);
+    likely_ns = less(likely_ns, less(slot->cpu_seen_ns, slot->cpu_told_ns));
+    likely_ns = at_most(likely_ns, less(now_ns, slot->accounted_ns + shown_ns));
+    likely_ns = at_most(likely_ns, a->tails_ns);
+    a->tails_ns -= likely_ns;
+    return likely_ns;
+}
+
 /* Begin to count anew: at the start, and after a pause. Reported time stays reported. */
 static void unseen_rebase(struct agent *a)
 {
@@ -48,6 +84,7 @@ static void unseen_report(struct agent *a, u64 now_ns)
     static const char name[16] = "[ended threads]";
     u64 unseen_ns = unseen_measure(a);
     a->unseen_checked_ns = now_ns;
+    a->tails_ns = 0;                      /* it is reported now */
     if (unseen_ns < a->unseen_cpu_ns + UNSEEN_SKEW_NS)
         return;
     if (!a->unseen.thread_id) {

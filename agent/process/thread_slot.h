@@ -112,6 +112,8 @@ struct thread_slot {
                                            * the tick */
     u8 cycle[CYCLE_PARTS];                /* the same by part of CYCLE_NS */
     u32 found_running;                    /* how often in total */
+    u32 early_samples;                    /* by the sampler: of a thread that started during the recording, how many of its
+                                           * first samples are still to come */
     u64 timer_set_cpu_ns;                 /* by the sampler: the thread's CPU clock at the timer's start or last
                                            * sample */
 

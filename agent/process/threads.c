@@ -8,6 +8,9 @@
 #define LIST_CHECK_NS 2000000ULL          /* a new thread is noticed within this time: pools make some that live 10 ms */
 #define LIST_CHECK_PER_THREAD_NS 10000ULL /* plus this much for each slot: a listing takes about 0.5 us a thread */
 #define LIST_REREAD_NS 250000000ULL       /* or within this time if another one ended at the same moment */
+#define LIST_COMING_REREAD_NS 8000000ULL  /* the same while threads keep coming … */
+#define LIST_COMING_PER_THREAD_NS 100000ULL /* … and for each slot */
+#define COMING_NS 250000000ULL            /* after a new thread, others are expected for this time */
 #define CHECK_PER_THREAD_NS 1000000ULL    /* plus this much for each slot, to bound the cost of reading all slots */
 #define NAMES_REREAD_NS 1000000000ULL
 #define PATH_BYTES 64
@@ -219,7 +222,11 @@ static void thread_add(struct agent *a, u32 tid, u64 now_ns, u64 listed_ns, u32 
     slot->wait_sysno = -1;
     /* A thread that started since the last listing has used all its CPU time during the recording; any other has
      * not. */
-    is_newborn = !is_first_listing && (u64)cpu_ns <= now_ns - listed_ns;
+    is_newborn = !is_first_listing && (u64)cpu_ns <= now_ns_sigsafe() - listed_ns;
+    if (is_newborn) {
+        a->newcomer_ns = now_ns;
+        slot->early_samples = EARLY_SAMPLES;
+    }
     slot->cpu_seen_ns = slot->cpu_told_ns = is_newborn ? 0 : (u64)cpu_ns;
     slot->accounted_ns = is_newborn ? now_ns - (u64)cpu_ns : now_ns;
     slot->run_delay_seen_ns = is_newborn ? 0 : is_first_listing ? RUN_DELAY_UNKNOWN : run_delay_of(a, slot);
@@ -314,17 +321,36 @@ static u64 threads_count(const struct agent *a)
     return error < 0 ? 0 : stat[2];
 }
 
+/* Return whether a thread has started lately. */
+static u32 threads_keep_coming(const struct agent *a, u64 now_ns)
+{
+    return now_ns - a->newcomer_ns < COMING_NS;
+}
+
+/* Return the time between two listings although the number of threads is the same. */
+static u64 list_reread_ns(const struct agent *a, u64 now_ns)
+{
+    return threads_keep_coming(a, now_ns) ? LIST_COMING_REREAD_NS + a->slot_count * LIST_COMING_PER_THREAD_NS
+                                          : LIST_REREAD_NS + a->slot_count * CHECK_PER_THREAD_NS;
+}
+
 /* List the threads if their number changed, and at intervals, since one may start as another ends. */
+static void list_keep(struct agent *a, u64 now_ns)
+{
+    u64 count;
+    if (now_ns - a->list_checked_ns < LIST_CHECK_NS + a->slot_count * LIST_CHECK_PER_THREAD_NS)
+        return;
+    count = threads_count(a);
+    a->list_checked_ns = now_ns;
+    if (!count || count != a->list_links || now_ns - a->list_read_ns >= list_reread_ns(a, now_ns))
+        threads_list(a, now_ns);
+    a->list_links = count;
+}
+
 static void threads_keep(struct agent *a, u64 now_ns)
 {
     u32 i;
-    if (now_ns - a->list_checked_ns >= LIST_CHECK_NS + a->slot_count * LIST_CHECK_PER_THREAD_NS) {
-        u64 count = threads_count(a);
-        a->list_checked_ns = now_ns;
-        if (!count || count != a->list_links || now_ns - a->list_read_ns >= LIST_REREAD_NS + a->slot_count * CHECK_PER_THREAD_NS)
-            threads_list(a, now_ns);
-        a->list_links = count;
-    }
+    list_keep(a, now_ns);
     if (now_ns - a->names_read_ns < NAMES_REREAD_NS)
         return;
     a->names_read_ns = now_ns;

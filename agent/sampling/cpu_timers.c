@@ -13,7 +13,8 @@
  *   signals that the user may have queued (RLIMIT_SIGPENDING).
  *
  * Each period is random, between half and one and a half times the mean, so that no loop of the program stays in step.
- * The first one is random from zero on, so that threads with short lives get their share.
+ * The first one is random from zero on, so that threads with short lives get their share; of a new thread, from its
+ * beginning on.
  *
  * The timer of a thread that has a precise clock is far ahead (perf_clocks.c).
  */
@@ -121,12 +122,20 @@ static u32 cpu_timer_new(struct agent *a, struct thread_slot *slot)
 static u32 cpu_timer_start(struct agent *a, struct thread_slot *slot)
 {
     struct timer_value value;
+    u64 first_ns, used_ns = slot->cpu_seen_ns;
+    u32 is_at_birth = !slot->has_timer && slot->early_samples == EARLY_SAMPLES;
     if (slot->timer_is_set)
         return 1;
     if (!a->engine_is_timers || (!slot->has_timer && !cpu_timer_new(a, slot)))
         return 0;
-    cpu_timer_value_fill(&value, cpu_timer_period_sigsafe(a, slot, 1));
-    slot->timer_set_cpu_ns = slot->cpu_seen_ns;
+    first_ns = cpu_timer_period_sigsafe(a, slot, 1);
+    if (is_at_birth) {
+        i64 clock_ns = clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid));
+        used_ns = clock_ns > 0 ? (u64)clock_ns : 0;
+        first_ns = used_ns + TIMER_VALUE_MIN_NS < first_ns ? first_ns - used_ns : TIMER_VALUE_MIN_NS;
+    }
+    cpu_timer_value_fill(&value, first_ns);
+    slot->timer_set_cpu_ns = used_ns;
     slot->timer_may_be_set = 1;
     store_release_u32(&slot->timer_is_set, 1);
     clock_want_sigsafe(a, slot, 1);

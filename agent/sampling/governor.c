@@ -106,7 +106,7 @@ static u64 govern(struct agent *a, struct governed *governed, u64 rate_mhz, u64 
 static u64 rounds_cost_ns(const struct agent *a)
 {
     i64 sampler_ns = clock_ns_sigsafe(THREAD_CPU_CLOCK_OWN);
-    u64 free_ns = a->once_cpu_ns < ONCE_FREE_NS ? a->once_cpu_ns : ONCE_FREE_NS;
+    u64 free_ns = (a->once_cpu_ns < ONCE_FREE_NS ? a->once_cpu_ns : ONCE_FREE_NS) + a->newcomers_cpu_ns;
     return sampler_ns > (i64)free_ns ? (u64)sampler_ns - free_ns : 0;
 }
 
@@ -129,6 +129,7 @@ static void governor_restart(struct agent *a, u64 now_ns)
     a->window_start_ns = now_ns;
     a->rounds.window_cost_ns = rounds_cost_ns(a);
     a->samples.window_cost_ns = a->handler_cost_ns;
+    a->newcomers_window_ns = a->newcomers_cpu_ns;
     a->rounds.windows_over = a->rounds.windows_under = a->samples.windows_over = a->samples.windows_under = 0;
 }
 
@@ -170,4 +171,9 @@ static void governor_keep(struct agent *a, u64 now_ns)
     a->window_start_ns = now_ns;
     a->rounds.window_cost_ns = rounds_cost_ns(a);
     a->samples.window_cost_ns = a->handler_cost_ns;
+    /* What was too much counts in the next window. */
+    if (!allowed_ns || a->newcomers_cpu_ns - a->newcomers_window_ns < allowed_ns)
+        a->newcomers_window_ns = a->newcomers_cpu_ns;
+    else
+        a->newcomers_window_ns += allowed_ns;
 }

@@ -38,8 +38,14 @@ static void wait_for_round(struct agent *a, u64 due_ns)
     if (due_ns > now_ns)
         a->planned_sleep_ns += due_ns - now_ns;
     while (now_ns < due_ns && a->command == COMMAND_RUN) {
-        sleep_until_ns(due_ns - now_ns < SLEEP_SLICE_NS ? due_ns : now_ns + SLEEP_SLICE_NS);
+        u64 until_ns = due_ns - now_ns < SLEEP_SLICE_NS ? due_ns : now_ns + SLEEP_SLICE_NS;
+        u64 look_ns = newcomers_due_ns(a, now_ns, due_ns);
+        sleep_until_ns(look_ns < until_ns ? look_ns : until_ns);
         now_ns = now_ns_sigsafe();
+        if (look_ns <= now_ns && now_ns < due_ns) {
+            newcomers_look(a, now_ns);
+            now_ns = now_ns_sigsafe();
+        }
         if (now_ns < due_ns && host_is_silent(a, now_ns))
             return;
     }
@@ -79,6 +85,7 @@ static void sampler_pause(struct agent *a)
     while (a->command == COMMAND_PAUSE && !must_end(a))
         sleep_until_ns(now_ns_sigsafe() + PAUSE_LOOK_NS);
     now_ns = now_ns_sigsafe();
+    a->list_read_ns = now_ns;             /* what threads that start meanwhile have used is not of the recording */
     times_begin(a);
     unseen_rebase(a);
     gaps_restart(a, now_ns);

@@ -295,7 +295,10 @@ static void times_begin(struct agent *a)
 static void thread_end(struct agent *a, struct thread_slot *slot)
 {
     if (slot->owner != OWNER_INJECTED) {
-        u64 unseen_ns = samples_collect_last(a, slot);
+        u64 unseen_ns = samples_collect_last(a, slot), tail_ns = tail_take(a, slot, unseen_ns);
+        a->target_cpu_ns += tail_ns;
+        slot->cpu_seen_ns += tail_ns;
+        unseen_ns += tail_ns;
         /* The thread existed that much longer. */
         time_pass(slot, slot->accounted_ns + unseen_ns, unseen_ns, 0);
     }

@@ -16,6 +16,7 @@
 #define RECENT_NS 1000000000ULL           /* a stack of this age still stands for what the thread does, */
 #define RECENT_PERIODS 10                 /* or one of that many periods, */
 #define RECENT_SAMPLES 6                  /* or one after which at most that many more samples were due on average */
+#define EARLY_SAMPLES 16                  /* of a new thread: see interval_ran */
 #define QUEUED_TOLD_NS 1000000ULL         /* waiting for a CPU is reported when this much has accumulated */
 #define LOCK_WINDOW_NS 4000000000ULL      /* time waiting for a CPU over which the share with the lock is averaged */
 #define LOCK_TAKE_UP_NS 500000000LL       /* … and over which what is missing in it is made up for */
@@ -95,12 +96,26 @@ static void interval_send_past(struct agent *a, struct thread_slot *slot, u64 en
     interval_send(a, slot, &past, 0);
 }
 
-/* Report CPU time up to `cpu_ns` of the thread's clock for this stack, seen at `seen_ns`. */
+/*
+ * Report CPU time up to `cpu_ns` of the thread's clock for this stack, seen at `seen_ns`. All time since the sample before
+ * is for this stack. In a thread's first samples half of it is for the stack before: a thread that lives for a few
+ * samples does other things at its beginning than at its end, and the beginning would have too small a share.
+ */
 static void interval_ran(struct agent *a, struct thread_slot *slot, u64 seen_ns, u64 cpu_ns, u32 trace_id, u32 marks)
 {
+    u64 ran_ns;
     if (cpu_ns <= slot->cpu_told_ns)
         return;
-    interval_send_past(a, slot, seen_ns, cpu_ns - slot->cpu_told_ns, STATE_RUNNING, trace_id, marks, -1, 1);
+    ran_ns = cpu_ns - slot->cpu_told_ns;
+    if (slot->early_samples) {
+        u64 before_ns = slot->early_samples < EARLY_SAMPLES && slot->last_run_trace != trace_id ? ran_ns / 2 : 0;
+        slot->early_samples--;
+        ran_ns -= before_ns;
+        if (before_ns)
+            interval_send_past(a, slot, seen_ns - ran_ns, before_ns, STATE_RUNNING, slot->last_run_trace,
+                               slot->last_run_marks, -1, 0);
+    }
+    interval_send_past(a, slot, seen_ns, ran_ns, STATE_RUNNING, trace_id, marks, -1, 1);
     slot->cpu_told_ns = cpu_ns;
     slot->last_run_trace = trace_id;
     slot->last_run_marks = marks;
@@ -113,6 +128,7 @@ static void interval_unattributed(struct agent *a, struct thread_slot *slot, u64
     u64 cpu_ns = slot->cpu_seen_ns - slot->cpu_told_ns;
     if (slot->cpu_seen_ns <= slot->cpu_told_ns)
         return;
+    slot->early_samples = 0;
     count_up(a, COUNTER_UNATTRIBUTED_CPU_NS, cpu_ns);
     count_up(a, why, cpu_ns);
     interval_send_past(a, slot, now_ns, cpu_ns, STATE_RUNNING, 0, 0, -1, 0);
@@ -170,6 +186,7 @@ static void time_begin(struct thread_slot *slot, u64 now_ns, u64 cpu_ns, u64 run
     slot->cpu_seen_ns = slot->cpu_told_ns = cpu_ns;
     slot->run_delay_seen_ns = run_delay_ns;
     slot->may_have_waited = 1;
+    slot->early_samples = 0;
     slot->accounted_ns = now_ns;
     slot->blocked_ns = 0;
     slot->queued_ns = 0;

@@ -123,7 +123,7 @@ int main(int count, char **arguments)
     int threads = count > 1 ? atoi(arguments[1]) : 16;
     for (long id = 0; id < threads - 1; id++) {
         pthread_t thread;
-        char name[16];
+        char name[20];
         if (pthread_create(&thread, NULL, work, (void *)id))
             return 1;
         snprintf(name, sizeof name, "worker-%d", (int)id);

@@ -37,6 +37,8 @@ LEAST_PART_OF_RATE = 0.25
 # In step with the kernel's tick: without a precise clock, how wrong they are is a matter of luck.
 IN_STEP = ("instep", *nightly("tick"))
 IN_STEP_HZ, IN_STEP_CPU_S = 500.0, 0.6
+LIVES_CPU_S = 2.0
+LEAST_OF_LIVES = 0.8  # of a machine's time that is busy otherwise, more is without a stack
 MODES = ("requests", "convoy", *nightly("bursts", "crowd", "pipeline", "many", "server"))
 
 
@@ -91,6 +93,23 @@ def test_cpu_time_is_shown_where_it_was_spent_on_one_cpu(start: Start, mode: str
 @pytest.mark.parametrize("mode", ["bursts", *nightly("requests", "server")])
 def test_cpu_time_is_shown_where_it_was_spent(start: Start, mode: str) -> None:
     _check(start("truth", mode))
+
+
+@pytest.mark.parametrize(
+    ("first_ms", "second_ms"), [("10", "30"), *nightly(("30", "10"), ("50", "100"))]
+)
+def test_threads_that_live_for_a_few_samples_are_shown_where_they_spent_their_time(
+    start: Start, first_ms: str, second_ms: str
+) -> None:
+    target = start("lives", first_ms, second_ms)
+    capture = record(target.pid, SECONDS, rate_hz=100.0, cpu_s=LIVES_CPU_S)
+    *_, said = target.finish()
+    seen = stacks(capture)
+    first = seen.where(lambda stack: "live_first" in stack).total
+    second = seen.where(lambda stack: "live_second" in stack).total
+    told = f"{said}, shown:\n{seen.heaviest()}\n{doubts(capture)}"
+    assert first + second >= LEAST_OF_LIVES * seen.total, told
+    assert first / (first + second) == pytest.approx(float(said.split()[1]), abs=0.1), told
 
 
 @pytest.mark.needs("perf-clock")
