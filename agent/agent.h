@@ -234,12 +234,12 @@ struct agent {
     u32 list_number;
     u64 list_read_ns;
     u64 list_checked_ns;
-    u64 tails_ns;                         /* short_threads.c: CPU time of ended threads that no thread has been given … */
-    u64 tails_measured_ns;                /* … and when that was measured */
+    u64 list_links;                       /* link count of /proc/self/task */
     u64 newcomer_ns;                      /* when a thread that had started meanwhile was found last */
     u64 newcomers_cpu_ns;                 /* newcomers.c: what it has cost, in total and when the window began */
     u64 newcomers_window_ns;
-    u64 list_links;                       /* link count of /proc/self/task */
+    u64 tails_ns;                         /* short_threads.c: CPU time of ended threads that no thread has been given … */
+    u64 tails_measured_ns;                /* … and when that was measured */
     u64 names_read_ns;
     u64 held_bytes;
 

@@ -97,14 +97,8 @@ def tables(data: Data) -> list[Table]:
     note = f"{data['seconds']:g} s each, {data['rate_hz']:g} Hz."
     if data["missing"]:
         note += f" Not on this machine: {', '.join(data['missing'])}."
-    return [
-        Table(
-            "Complete stacks of real programs",
-            header,
-            [_row(program) for program in data["programs"]],
-            note,
-        )
-    ]
+    rows = [_row(program) for program in data["programs"]]
+    return [Table("Complete stacks of real programs", header, rows, note)]
 
 
 BENCH = Bench("completeness", "stacks that reach their root", arguments, measure, tables)

@@ -339,14 +339,8 @@ def tables(data: Data) -> list[Table]:
         f"node {data['node'].lstrip('v')}, {data['seconds']:g} s each. Slowdown: CPU time for an "
         f"operation. Differences: in points, among the {TOP} heaviest of each."
     )
-    return [
-        Table(
-            "JavaScript programs beside node's profiler and perf",
-            header,
-            [_row(program) for program in data["programs"]],
-            note,
-        )
-    ]
+    rows = [_row(program) for program in data["programs"]]
+    return [Table("JavaScript programs beside node's profiler and perf", header, rows, note)]
 
 
 BENCH = Bench(

@@ -9,6 +9,17 @@
 #define UNSEEN_SKEW_NS 5000000ULL
 #define TAILS_PER_THREAD_NS 100000ULL     /* between two measurements, for each slot: a clock takes 0.25 us */
 
+static u64 smaller(u64 one, u64 other)
+{
+    return one < other ? one : other;
+}
+
+/* Return by how much a number exceeds another; 0 if it does not. */
+static u64 excess(u64 of, u64 over)
+{
+    return of > over ? of - over : 0;
+}
+
 /* Return the process's CPU time since the start that belongs neither to the target's known threads nor to Frida's nor
  * to ours. The process clock is read first, so that CPU time used during the reading does not look like that of unknown
  * threads. */
@@ -34,17 +45,7 @@ static u64 unseen_measure(struct agent *a)
         a->ring->counters[COUNTER_SAMPLER_CPU_NS] = own_ns > 0 ? (u64)own_ns : a->ring->counters[COUNTER_SAMPLER_CPU_NS];
     }
     known_ns += a->ring->counters[COUNTER_SAMPLER_CPU_NS] + a->process_cpu_start_ns;
-    return process_ns > known_ns ? process_ns - known_ns : 0;
-}
-
-static u64 at_most(u64 a, u64 b)
-{
-    return a < b ? a : b;
-}
-
-static u64 less(u64 a, u64 b)
-{
-    return a > b ? a - b : 0;
+    return excess(process_ns, known_ns);
 }
 
 /*
@@ -56,18 +57,18 @@ static u64 less(u64 a, u64 b)
 static u64 tail_take(struct agent *a, const struct thread_slot *slot, u64 shown_ns)
 {
     u64 likely_ns = (a->cpu_period_ns + a->tick_ns) / 2, now_ns = now_ns_sigsafe();
-    a->tails_ns = less(a->tails_ns, shown_ns);
+    a->tails_ns = excess(a->tails_ns, shown_ns);
     if (now_ns - a->tails_measured_ns >= a->slot_count * TAILS_PER_THREAD_NS) {
         u64 unseen_ns = unseen_measure(a);
-        a->tails_ns = less(unseen_ns, a->unseen_cpu_ns);
+        a->tails_ns = excess(unseen_ns, a->unseen_cpu_ns);
         a->tails_measured_ns = now_ns;
     }
     if (slot->open.state || !last_run_holds(a, slot))
         return 0;
-    likely_ns = at_most(likely_ns, slot->cpu_told_ns);
-    likely_ns = less(likely_ns, less(slot->cpu_seen_ns, slot->cpu_told_ns));
-    likely_ns = at_most(likely_ns, less(now_ns, slot->accounted_ns + shown_ns));
-    likely_ns = at_most(likely_ns, a->tails_ns);
+    likely_ns = smaller(likely_ns, slot->cpu_told_ns);
+    likely_ns = excess(likely_ns, excess(slot->cpu_seen_ns, slot->cpu_told_ns));
+    likely_ns = smaller(likely_ns, excess(now_ns, slot->accounted_ns + shown_ns));
+    likely_ns = smaller(likely_ns, a->tails_ns);
     a->tails_ns -= likely_ns;
     return likely_ns;
 }

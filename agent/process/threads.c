@@ -335,12 +335,9 @@ static u64 list_reread_ns(const struct agent *a, u64 now_ns)
 }
 
 /* List the threads if their number changed, and at intervals, since one may start as another ends. */
-static void list_keep(struct agent *a, u64 now_ns)
+static void list_check(struct agent *a, u64 now_ns)
 {
-    u64 count;
-    if (now_ns - a->list_checked_ns < LIST_CHECK_NS + a->slot_count * LIST_CHECK_PER_THREAD_NS)
-        return;
-    count = threads_count(a);
+    u64 count = threads_count(a);
     a->list_checked_ns = now_ns;
     if (!count || count != a->list_links || now_ns - a->list_read_ns >= list_reread_ns(a, now_ns))
         threads_list(a, now_ns);
@@ -350,7 +347,8 @@ static void list_keep(struct agent *a, u64 now_ns)
 static void threads_keep(struct agent *a, u64 now_ns)
 {
     u32 i;
-    list_keep(a, now_ns);
+    if (now_ns - a->list_checked_ns >= LIST_CHECK_NS + a->slot_count * LIST_CHECK_PER_THREAD_NS)
+        list_check(a, now_ns);
     if (now_ns - a->names_read_ns < NAMES_REREAD_NS)
         return;
     a->names_read_ns = now_ns;

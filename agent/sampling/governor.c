@@ -110,6 +110,12 @@ static u64 rounds_cost_ns(const struct agent *a)
     return sampler_ns > (i64)free_ns ? (u64)sampler_ns - free_ns : 0;
 }
 
+/* Return what looking for new threads between rounds has cost in this window: newcomers.c. */
+static u64 newcomers_cost_ns(const struct agent *a)
+{
+    return a->newcomers_cpu_ns - a->newcomers_window_ns;
+}
+
 /* Set both rates after a window, by the cost of rounds and samples per second in it. */
 static void govern_both(struct agent *a, u64 rounds_ns, u64 samples_ns, u64 allowed_ns)
 {
@@ -172,7 +178,7 @@ static void governor_keep(struct agent *a, u64 now_ns)
     a->rounds.window_cost_ns = rounds_cost_ns(a);
     a->samples.window_cost_ns = a->handler_cost_ns;
     /* What was too much counts in the next window. */
-    if (!allowed_ns || a->newcomers_cpu_ns - a->newcomers_window_ns < allowed_ns)
+    if (!allowed_ns || newcomers_cost_ns(a) < allowed_ns)
         a->newcomers_window_ns = a->newcomers_cpu_ns;
     else
         a->newcomers_window_ns += allowed_ns;

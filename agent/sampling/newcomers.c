@@ -12,12 +12,6 @@
 #define NEWCOMERS_MARGIN_PER_THREAD_NS 1000ULL /* … and this for each slot */
 #define NEWCOMERS_EARLY_NS 100000000ULL   /* what they may cost is not less than in this part of a window */
 
-/* Return the part of this window's cost that was for newcomers. */
-static u64 newcomers_cost_ns(const struct agent *a)
-{
-    return a->newcomers_cpu_ns - a->newcomers_window_ns;
-}
-
 static u32 newcomers_fit(const struct agent *a, u64 now_ns)
 {
     u64 allowed_ns = budget_ns(a), passed_ns = now_ns - a->window_start_ns;
@@ -41,10 +35,9 @@ static u64 newcomers_due_ns(const struct agent *a, u64 now_ns, u64 round_ns)
 /* Start the timer of a thread that runs, if it can have one. One that is asleep is for the next round, which sees where. */
 static void newcomer_begin(struct agent *a, struct thread_slot *slot, u64 now_ns)
 {
-    char text[256];
     struct wait_record wait;
-    i64 got = syscall_file_read(a, slot, text, sizeof text), cpu_ns = clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid));
-    if (got < 0 || wait_record_parse(text, got, &wait) || cpu_ns < 0 || slot->is_of_kernel || is_sandboxed(a))
+    i64 is_waiting = wait_read(a, slot, &wait), cpu_ns = clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid));
+    if (is_waiting || cpu_ns < 0 || slot->is_of_kernel || is_sandboxed(a))
         return;
     state_ensure(a, slot, now_ns);
     sampling_keep(a, slot, now_ns, (u64)cpu_ns, 0);
@@ -54,8 +47,7 @@ static void newcomers_look(struct agent *a, u64 now_ns)
 {
     u64 own_cpu_ns = (u64)clock_ns_sigsafe(THREAD_CPU_CLOCK_OWN);
     u32 i;
-    a->list_checked_ns = 0;
-    list_keep(a, now_ns);
+    list_check(a, now_ns);
     if (a->list_read_ns == now_ns) {
         heaps_keep(a, now_ns);
         a->signal_is_ours = signal_is_ours(a);

@@ -64,8 +64,7 @@ static void threads_settle(struct agent *a, u64 now_ns)
             continue;
         cpu_ns = clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid));
         ran_ns = cpu_ns > (i64)slot->cpu_seen_ns ? (u64)cpu_ns - slot->cpu_seen_ns : 0;
-        a->target_cpu_ns += ran_ns;
-        slot->cpu_seen_ns += ran_ns;
+        cpu_time_see(a, slot, ran_ns);
         /* Each thread has its own end time: on a busy machine others run during this loop. */
         time_account(a, slot, now_ns_sigsafe(), ran_ns);
         /* CPU time of samples that arrived since is subtracted from the time it may have slept. */

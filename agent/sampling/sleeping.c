@@ -120,6 +120,14 @@ static u32 parked_without_file(struct agent *a, struct thread_slot *slot, u64 cp
     return mostly_ran(slot, cpu_ns) ? PARKED_RUNNING : PARKED_HIDDEN;
 }
 
+/* Read where a thread waits. Returns 1; 0 if it is running; or -errno. */
+static i64 wait_read(const struct agent *a, const struct thread_slot *slot, struct wait_record *wait)
+{
+    char text[256];
+    i64 got = syscall_file_read(a, slot, text, sizeof text);
+    return got < 0 ? got : (i64)wait_record_parse(text, got, wait);
+}
+
 /*
  * Take the stack of a sleeping thread into `u`. `cpu_ns` is its CPU clock, read just before. Returns enum
  * parked_result.
@@ -127,12 +135,11 @@ static u32 parked_without_file(struct agent *a, struct thread_slot *slot, u64 cp
 static u32 parked_take(struct agent *a, struct thread_slot *slot, u64 cpu_ns, struct wait_record *wait,
                        struct unwinder *u)
 {
-    char text[256];
-    i64 got = syscall_file_read(a, slot, text, sizeof text);
+    i64 is_waiting = wait_read(a, slot, wait);
     u32 i;
-    if (got < 0)
-        return parked_without_file(a, slot, cpu_ns, got);
-    if (!wait_record_parse(text, got, wait))
+    if (is_waiting < 0)
+        return parked_without_file(a, slot, cpu_ns, is_waiting);
+    if (!is_waiting)
         return PARKED_RUNNING;
     if (wait->sysno == NR_RESTART_SYSCALL)
         wait->sysno = restarted_sysno(a, wait->pc);

@@ -274,8 +274,7 @@ static u64 samples_collect_last(struct agent *a, struct thread_slot *slot)
     samples_collect(a, slot);
     answer_collect(a, slot);
     unseen_ns = slot->cpu_told_ns > slot->cpu_seen_ns ? slot->cpu_told_ns - slot->cpu_seen_ns : 0;
-    a->target_cpu_ns += unseen_ns;
-    slot->cpu_seen_ns += unseen_ns;
+    cpu_time_see(a, slot, unseen_ns);
     return unseen_ns;
 }
 
@@ -296,8 +295,7 @@ static void thread_end(struct agent *a, struct thread_slot *slot)
 {
     if (slot->owner != OWNER_INJECTED) {
         u64 unseen_ns = samples_collect_last(a, slot), tail_ns = tail_take(a, slot, unseen_ns);
-        a->target_cpu_ns += tail_ns;
-        slot->cpu_seen_ns += tail_ns;
+        cpu_time_see(a, slot, tail_ns);
         unseen_ns += tail_ns;
         /* The thread existed that much longer. */
         time_pass(slot, slot->accounted_ns + unseen_ns, unseen_ns, 0);
@@ -317,8 +315,7 @@ static void thread_tick(struct agent *a, struct thread_slot *slot, u64 now_ns)
         return;
     }
     ran_ns = (u64)cpu_ns - slot->cpu_seen_ns;
-    a->target_cpu_ns += ran_ns;
-    slot->cpu_seen_ns = (u64)cpu_ns;
+    cpu_time_see(a, slot, ran_ns);
     slot->ran_since_name |= ran_ns != 0;
     /* This thread may have waited for a CPU since the round began, and the other one run. */
     if (ran_ns) {

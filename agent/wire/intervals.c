@@ -192,6 +192,13 @@ static void time_begin(struct thread_slot *slot, u64 now_ns, u64 cpu_ns, u64 run
     slot->queued_ns = 0;
 }
 
+/* Note CPU time of a thread since the last look. */
+static void cpu_time_see(struct agent *a, struct thread_slot *slot, u64 ran_ns)
+{
+    a->target_cpu_ns += ran_ns;
+    slot->cpu_seen_ns += ran_ns;
+}
+
 /* Account for the time since the last look: the thread ran for `ran_ns` of it and waited for a CPU for `queued_ns`, a
  * part of which may have been before the first look. Returns how much of that was placed. */
 static u64 time_pass(struct thread_slot *slot, u64 now_ns, u64 ran_ns, u64 queued_ns)
