@@ -75,10 +75,10 @@ static void admission_check(struct agent *a, struct thread_slot *slot)
 
 /*
  * Block our signal again in an admitted thread to which a signal of the target's came, and send that one on: to whom it
- * was for, so that it waits there as it would have without us. A signal that kill(2) sent names us as its sender then,
+ * was for, so that it waits there as it would have without us. None of ours may come any more. A signal that kill(2) sent names us as its sender then,
  * unless the main thread got it: the kernel lets only a thread itself say otherwise. Context: signal.
  */
-static void admission_return_sigsafe(const struct agent *a, struct thread_slot *slot, i32 signo, void *info, void *context)
+static void admission_return_sigsafe(struct agent *a, struct thread_slot *slot, i32 signo, void *info, void *context)
 {
     i32 code = *(const i32 *)((const u8 *)info + SIGINFO_CODE);
     u64 tid = slot->tid;
@@ -87,6 +87,7 @@ static void admission_return_sigsafe(const struct agent *a, struct thread_slot *
     *(u64 *)((u8 *)context + UCONTEXT_SIGMASK) |= 1ULL << (signo - 1);
     slot->is_admitted = 0;
     store_release_u32(&slot->is_returned, 1);
+    samples_end_sigsafe(a, slot);         /* one that came now would wait there, too, and be read as the target's */
     if (code == SIGINFO_CODE_TKILL)
         permitted_call_sigsafe(a, NR_RT_TGSIGQUEUEINFO, a->pid, tid, (u64)signo, (u64)info, 0);
     else if (permitted_call_sigsafe(a, NR_RT_SIGQUEUEINFO, a->pid, (u64)signo, (u64)info, 0, 0) < 0)

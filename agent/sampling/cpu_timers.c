@@ -167,6 +167,18 @@ static void cpu_timer_stop(struct agent *a, struct thread_slot *slot)
     permitted_call(a, NR_TIMER_SETTIME, (u64)slot->timer_id, 0, (u64)&value, 0, 0);
 }
 
+/* Stop samples of the thread that calls this: it blocks our signal from now on. Context: signal. */
+static void samples_end_sigsafe(struct agent *a, struct thread_slot *slot)
+{
+    struct timer_value value;
+    clock_want_sigsafe(a, slot, 0);
+    if (!load_acquire_u32(&slot->timer_is_set))
+        return;
+    store_release_u32(&slot->timer_is_set, 0);
+    cpu_timer_value_fill(&value, 0);
+    permitted_call_sigsafe(a, NR_TIMER_SETTIME, (u64)slot->timer_id, 0, (u64)&value, 0, 0);
+}
+
 static void cpu_timer_delete(struct agent *a, struct thread_slot *slot)
 {
     clock_close(a, slot);

@@ -259,7 +259,7 @@ static void ignored_signal_sigsafe(const struct agent *a, struct thread_slot *sl
  * pid 0) is what the kernel delivers for ours at the limit of queued signals (RLIMIT_SIGPENDING). Returns the slot that
  * such a signal is for. Context: signal.
  */
-static struct thread_slot *foreign_signal_sigsafe(const struct agent *a, i32 signo, void *info, void *context, u64 mask,
+static struct thread_slot *foreign_signal_sigsafe(struct agent *a, i32 signo, void *info, void *context, u64 mask,
                                                   u32 is_crowded)
 {
     u32 is_child = (u32)sys_call3(NR_GETPID, 0, 0, 0) != a->pid;
