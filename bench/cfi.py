@@ -26,7 +26,7 @@ import benchmark
 import programs
 from benchmark import Bench, run
 from flametap.agent import source
-from flametap.inject.frida_session import ATTACH_OPTIONS
+from flametap.inject.frida.session import ATTACH_OPTIONS
 from reporting import Data, Table
 from stats import MISSING, ratio_text, spread_text
 

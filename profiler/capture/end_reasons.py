@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..inject.frida_errors import END_REASONS
+from ..inject.link.endings import END_REASONS
 from ..wire.abi import HOST_SILENCE_NS, STOP_HOST_SILENT, STOP_SANDBOXED
 
 STOPPED = "stopped"

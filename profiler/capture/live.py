@@ -17,7 +17,7 @@ from dataclasses import replace
 from ..analysis.unattributed import unattributed_notes
 from ..errors import FlametapError, UsageError
 from ..inject.client import Injector
-from ..inject.frida_errors import END_REASONS
+from ..inject.link.endings import END_REASONS
 from ..linux import procfs
 from ..linux.child_processes import child_processes
 from ..linux.command_line import program_name

@@ -21,8 +21,8 @@ from ..errors import AttachFailedError, FlametapError
 from ..linux import helper_process, out_of_memory
 from ..wire.decoder import ProtocolError
 from ..wire.ring import Ring
-from . import ring_file
-from .frida_errors import END_REASONS
+from .link import ring_file
+from .link.endings import END_REASONS
 from .rpc import MAX_PACKET_BYTES, decode, encode
 
 # It ends when Frida does, which takes some milliseconds, and 5 s at the most.

@@ -20,8 +20,8 @@ from typing import Any
 
 from ..errors import AttachFailedError, CannotAttachError, FlametapError
 from ..linux import procfs
-from .frida_errors import END_REASONS
-from .frida_session import Session
+from .frida.session import Session
+from .link.endings import END_REASONS
 from .rpc import MAX_PACKET_BYTES, decode, encode
 
 CALLS = ("attach", "set_recipes", "start", "set_paused", "set_rate", "stop", "detach")

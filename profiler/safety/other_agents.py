@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator
 
 from ..errors import CannotAttachError
-from ..inject.frida_footprint import AGENT_NAME
+from ..inject.frida.footprint import AGENT_NAME
 from ..linux import procfs, tasks
 from .finding import Finding, Severity, Target
 

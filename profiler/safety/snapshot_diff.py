@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from ..inject import fault_signals
-from ..inject.frida_footprint import BOOTSTRAP_BYTES, LOADER_BYTES
+from ..inject.frida import fault_signals
+from ..inject.frida.footprint import BOOTSTRAP_BYTES, LOADER_BYTES
 from ..linux.file_rights import ProcessUser
 from ..linux.maps import Mapping
 from .snapshot import SIGNAL_FIELDS, Receipt, file_page

@@ -13,7 +13,7 @@ import pytest
 from agent_build import CFI_SOURCES, run_driver
 from eh_frame import HEADER, ROW, RULE, driver_arguments, read_section
 from flametap.agent import source
-from flametap.inject import frida_quirks
+from flametap.inject.frida import quirks
 
 pytestmark = pytest.mark.needs("attach", "gcc")
 
@@ -78,7 +78,7 @@ def test_rows_under_tinycc_are_those_under_gcc(
             data[message["payload"]] = blob
 
     # As the profiler does: else Frida starts a daemon by way of a child of ours.
-    frida_quirks.refuse_folders(frida._frida.__file__)
+    quirks.refuse_folders(frida._frida.__file__)
     session = frida.attach(
         sleeper,
         exceptor="off",

@@ -20,20 +20,21 @@ import pytest
 
 import receipt
 from flametap.errors import FlametapError
-from flametap.inject import (
+from flametap.inject.frida import (
     attach_state,
     fork_stack,
-    frida_loader,
+    loader,
+    plt_hook,
     ptrace_hook,
     ptrace_proxy,
     stall_watch,
 )
-from flametap.inject import frida_session as session_module
-from flametap.inject.attach import Attach
-from flametap.inject.frida_loader import Loaders
-from flametap.inject.frida_session import Session
-from flametap.inject.ptrace_proxy import PtraceProxy
-from flametap.linux import plt_hook, procfs
+from flametap.inject.frida import session as session_module
+from flametap.inject.frida.attach import Attach
+from flametap.inject.frida.loader import Loaders
+from flametap.inject.frida.ptrace_proxy import PtraceProxy
+from flametap.inject.frida.session import Session
+from flametap.linux import procfs
 from flametap.linux.ptrace import PTRACE_CONT
 from nightly import nightly
 from recording import record
@@ -237,7 +238,7 @@ def test_stack_is_not_written_to_once_the_main_thread_is_let_go(
     attempts: list[int] = []
 
     def let_go_and_fail(
-        self: frida_loader.Loader, let_go: Callable[[], None], must_end: Callable[[], bool]
+        self: loader.Loader, let_go: Callable[[], None], must_end: Callable[[], bool]
     ) -> None:
         let_go()
         target.say("go deeper")
@@ -245,7 +246,7 @@ def test_stack_is_not_written_to_once_the_main_thread_is_let_go(
         session._handshake.hang_up()
         attempts.append(target.pid)
 
-    monkeypatch.setattr(frida_loader.Loader, "wait_until_loaded", let_go_and_fail)
+    monkeypatch.setattr(loader.Loader, "wait_until_loaded", let_go_and_fail)
     with pytest.raises(FlametapError):
         session.attach(100)
     session.close()

@@ -30,7 +30,7 @@ GONE_S = 120.0
 # Attaches and prepares, and then does nothing more: in the place of a host that dies in between.
 ONLY_PREPARE = """
 import sys, time
-from flametap.inject.frida_session import Session
+from flametap.inject.frida.session import Session
 Session(int(sys.argv[1])).attach(100.0)
 print("prepared", flush=True)
 time.sleep(600)

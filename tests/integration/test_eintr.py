@@ -10,7 +10,7 @@ import pytest
 
 import receipt
 from books import Book, read_books
-from flametap.inject.attach import Attach
+from flametap.inject.frida.attach import Attach
 from nightly import nightly
 from recording import record
 from running import Start, wait_until

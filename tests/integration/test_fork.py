@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from flametap.inject import fork_exit, fork_hold
-from flametap.inject.attach import Attach
+from flametap.inject.frida import fork_exit, fork_hold
+from flametap.inject.frida.attach import Attach
 from flametap.model import Clock
 from nightly import nightly
 from recording import capturing, doubts, record, stacks

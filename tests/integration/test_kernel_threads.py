@@ -9,8 +9,8 @@ import pytest
 
 import kernel
 import receipt
-from flametap.inject.attach_state import Progress
-from flametap.inject.fork_hold import ForkHold
+from flametap.inject.frida.attach_state import Progress
+from flametap.inject.frida.fork_hold import ForkHold
 from flametap.linux.tasks import is_of_kernel
 from kernel import CpuLog
 from recording import capturing, doubts, stacks

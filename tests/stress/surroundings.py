@@ -12,7 +12,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from flametap.inject.fork_stack import LIBC
+from flametap.inject.frida.fork_stack import LIBC
 from flametap.linux import procfs
 from harness import Run, scenario
 

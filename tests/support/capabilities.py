@@ -214,7 +214,7 @@ def unshare() -> str | None:
 
 def perf_clock() -> str | None:
     """The right to open events of perf with a BPF program. Not for CI, which has no package yet."""
-    from flametap.inject.perf_clock import is_permitted
+    from flametap.inject.link.perf_clock import is_permitted
 
     return "perf_event_open" if is_permitted() else None
 

@@ -23,8 +23,8 @@ import orjson
 import wire
 from elfheaders import GLIBC_LOADER, GLIBC_NOTE, executable
 from flametap.errors import FlametapError
-from flametap.inject import fork_stack
-from flametap.inject.agent_answers import Prepared
+from flametap.inject.frida import fork_stack
+from flametap.inject.frida.agent_answers import Prepared
 from flametap.linux import elf_headers, maps, procfs, seccomp
 from flametap.linux.executable import read_program
 from flametap.model import Clock

@@ -9,7 +9,7 @@ import re
 import time
 
 import kernel
-from flametap.inject.frida_footprint import BOOTSTRAP_BYTES, LOADER_BYTES
+from flametap.inject.frida.footprint import BOOTSTRAP_BYTES, LOADER_BYTES
 from flametap.safety import snapshot_diff as harms
 from flametap.safety.snapshot import Receipt, take
 from flametap.safety.snapshot_diff import Blame

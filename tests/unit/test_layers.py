@@ -49,14 +49,16 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     ),
     # What was recorded, and the attach that records.
     "profile": ("linux", "model", "wire"),
-    "inject": ("agent", "errors", "linux", "wire"),
-    "safety": ("errors", "inject", "linux"),
+    "inject.link": ("errors", "linux", "wire"),
+    "inject.frida": ("agent", "errors", "inject.link", "linux"),
+    "inject": ("errors", "inject.frida", "inject.link", "linux", "wire"),
+    "safety": ("errors", "inject.frida", "linux"),
     "analysis": (
         *("linux", "model", "profile"),
         *("symbols", "symbols.interpreters", "symbols.locate", "symbols.names", "symbols.object"),
     ),
     "capture": (
-        *("analysis", "errors", "inject", "linux", "model", "profile"),
+        *("analysis", "errors", "inject", "inject.link", "linux", "model", "profile"),
         *("symbols", "symbols.interpreters", "symbols.jit", "symbols.locate", "symbols.names"),
         "wire",
     ),
@@ -90,7 +92,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
 }
 # Third-party packages → the only packages that import them.
 BELONGS_TO: dict[str, tuple[str, ...]] = {
-    "frida": ("inject",),
+    "frida": ("inject.frida",),
     "flask": ("web",),
     "werkzeug": ("web",),
     "jinja2": ("web",),
@@ -193,7 +195,7 @@ def test_module_imports_only_lower_floors(module: str) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("import frida", "only inject may import frida"),
+        ("import frida", "only inject.frida may import frida"),
         ("from web.app import create_app", "web is a folder, the import name is flametap.web"),
         ("def late():\n    from ..linux import procfs", "wire.new may not import linux.procfs"),
         ("from flametap.web import app", "wire.new may not import web.app"),

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import cast
 
 from flametap.inject import server
-from flametap.inject.frida_session import Session
+from flametap.inject.frida.session import Session
 from flametap.inject.rpc import MAX_PACKET_BYTES, decode
 from flametap.linux.execs import Program
 

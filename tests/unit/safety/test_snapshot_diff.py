@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from flametap.inject.frida_footprint import BOOTSTRAP_BYTES, LOADER_BYTES
+from flametap.inject.frida.footprint import BOOTSTRAP_BYTES, LOADER_BYTES
 from flametap.linux.maps import Mapping
 from flametap.safety.snapshot import SIGNAL_FIELDS, CpuTimer, Receipt
 from flametap.safety.snapshot_diff import STARTING, Blame, differences

@@ -1,0 +1,1 @@
+"""Frida as the way in, and everything that keeps it from harming the target."""
