@@ -1,6 +1,6 @@
 """The agent's sources as package data: the code that runs inside the target.
 
-Frida loads ``agent.js`` into the target and compiles the joined C text there. This module only
+``build.py`` compiles the joined C text; Frida loads ``agent.js`` into the target. This module only
 finds and joins the files. It imports no other module of this project, does no I/O on import, and is
 thread-safe.
 """
@@ -130,9 +130,9 @@ files before it."""
 
 
 def source(names: tuple[str, ...] = C_SOURCES) -> str:
-    """Join C files into the one text that Frida's CModule (TinyCC) and the tests' gcc compile.
+    """Join C files into the one text that is compiled, for machine code and in tests.
 
-    A CModule cannot resolve a local ``#include``, hence one text. Each file is preceded by
+    The compiler sees all calls in it, and so how much stack they need. Each file is preceded by
     ``#line 1 "NAME"``, so that compiler errors and sanitizer reports name the source file and line.
 
     Args:

@@ -115,6 +115,10 @@ class Session:
         Raises:
             NoSuchProcessError, PermissionRefusedError, CannotAttachError, AttachFailedError
         """
+        try:
+            made = machine_code.read()
+        except machine_code.UnusableError as error:
+            raise CannotAttachError(str(error), machine_code.REMEDY) from None
         self._own_sockets_before = unix_sockets.sockets(os.getpid())
         self._presence = Presence(self.pid)
         ptrace_hook.install(frida._frida.__file__)
@@ -130,7 +134,7 @@ class Session:
             try:
                 self._session = self._inject()
                 self._session.on("detached", self._on_detached)
-                load = functools.partial(self._load, rate_hz)
+                load = functools.partial(self._load, rate_hz, made)
                 ring: int = self._bounded(load, CALL_TIMEOUT_S, "load", self._is_hopeless)
                 self._hold.let_go()
                 return ring
@@ -309,20 +313,19 @@ class Session:
             os.close(self._ring_descriptor)
             self._ring_descriptor = -1
 
-    def _load(self, rate_hz: float) -> int:
+    def _load(self, rate_hz: float, made: machine_code.MachineCode) -> int:
         script = self._session.create_script(agent.script(), name="flametap", runtime="qjs")
         script.on("destroyed", self.ended.set)
         script.load()
         self._script = script
-        made = machine_code.installed()
         is_filtered = self._filtered != seccomp_filters.NOBODYS
         answer = script.exports_sync.prepare(
-            {"symbols": made.symbols} if made else {"source": agent.source()},
+            {"symbols": made.symbols},
             max(1, round(rate_hz)),
             unix_sockets.leading_here(self.pid, self._own_sockets_before),
             self._filtered,
             self._clocks & CPU_TIMERS if is_filtered else self._clocks,
-            *([made.code] if made else []),
+            made.code,
         )
         prepared = Prepared.of(answer)
         if prepared.error:
