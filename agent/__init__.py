@@ -14,6 +14,7 @@ __all__ = ["C_SOURCES", "script", "source"]
 C_SOURCES = (
     "abi.h",
     "recipe.h",
+    "entry/control.h",
     "unwind/rules.h",
     "platform/atomics.h",
     "platform/memory_functions.c",
@@ -122,8 +123,15 @@ C_SOURCES = (
     "sampling/suspensions.c",
     "sampling/tick.c",
     "sampling/newcomers.c",
+    "entry/credentials.c",
+    "entry/control.c",
     "sampling/sampler_thread.c",
     "main.c",
+    "entry/descriptors.c",
+    "entry/serve.c",
+    "arch/x86_64/thread_clone.c",
+    "entry/frida.c",
+    "host/divert.c",
 )
 """All C files of the agent, in the order in which they are joined: a file calls only functions of
 files before it."""

@@ -30,6 +30,9 @@ typedef long long i64;
 #define COMPILER_BARRIER() __asm__ volatile("" ::: "memory")
 #endif
 
+/* Keep loads behind it from passing stores before it. */
+#define FULL_BARRIER() __asm__ volatile("mfence" ::: "memory")
+
 static u32 load_acquire_u32(const volatile u32 *p)
 {
     u32 value;

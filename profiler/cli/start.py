@@ -49,6 +49,7 @@ def prepared(pid: int, how: AttachOptions, progress: Progress) -> Iterator[Captu
         symbol_dirs=how.symbol_dirs,
         debuginfod_urls=how.debuginfod_urls,
         enable_perf_map=how.enable_perf_map,
+        inject=how.inject,
     )
     capture = Capture(pid, options)
     try:
