@@ -26,18 +26,13 @@ enum { ERR_ESRCH = 3, ERR_EINTR = 4, ERR_ENOMEM = 12, ERR_EACCES = 13, ERR_EINVA
 static i64 sys_call6(i64 nr, u64 a, u64 b, u64 c, u64 d, u64 e, u64 f)
 {
     i64 result;
-    /* The assembly loads the last three arguments: TinyCC has no register variables. */
-    u64 rest[3];
-    rest[0] = d;
-    rest[1] = e;
-    rest[2] = f;
-    __asm__ volatile("movq 0(%%rbx), %%r10\n\t"
-                     "movq 8(%%rbx), %%r8\n\t"
-                     "movq 16(%%rbx), %%r9\n\t"
-                     "syscall"
+    register u64 r10 __asm__("r10") = d;
+    register u64 r8 __asm__("r8") = e;
+    register u64 r9 __asm__("r9") = f;
+    __asm__ volatile("syscall"
                      : "=a"(result)
-                     : "a"(nr), "D"(a), "S"(b), "d"(c), "b"(rest)
-                     : "rcx", "r8", "r9", "r10", "r11", "memory");
+                     : "a"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                     : "rcx", "r11", "memory");
     return result;
 }
 
