@@ -34,7 +34,7 @@ def prepared(pid: int, how: AttachOptions, progress: Progress) -> Iterator[Captu
         TargetDiedError: a fault killed the process while flametap was attached.
         FlametapError: the process cannot be attached to, or not without harm.
     """
-    ready = preflight.check(pid, force=how.force)
+    ready = preflight.check(pid, force=how.force, way=how.inject)
     for warning in ready.warnings:
         progress.warn(warning)
     progress.step(f"attaching to {pid} ({ready.command})")

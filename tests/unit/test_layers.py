@@ -53,7 +53,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "inject.direct": ("agent", "errors", "inject.link", "linux", "wire"),
     "inject.frida": ("agent", "errors", "inject.link", "linux"),
     "inject": (*("errors", "inject.direct", "inject.frida", "inject.link", "linux", "wire"),),
-    "safety": ("errors", "inject.frida", "linux"),
+    "safety": ("errors", "inject", "inject.frida", "linux"),
     "analysis": (
         *("linux", "model", "profile"),
         *("symbols", "symbols.interpreters", "symbols.locate", "symbols.names", "symbols.object"),

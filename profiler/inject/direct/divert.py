@@ -96,7 +96,7 @@ class Diverter:
         self.error = 0
 
     def divert(self, tid: int) -> Result:
-        """Try one thread. Only after ``DONE`` has anything of its process changed but for zeros that
+        """Try one thread. Only after ``DONE`` has anything of its process changed but zeros that
         nobody uses.
         """
         self._divert.tid = tid

@@ -32,6 +32,10 @@ _PHEAD = struct.Struct("<IIQQQQQQ")  # type, flags, offset, vaddr, paddr, filesz
 _PT_LOAD, _EXECUTABLE = 1, 1
 
 
+class NoPlaceError(CannotAttachError):
+    """The direct way does not lead into this process: there is no place for the stub."""
+
+
 def find(memory: TargetMemory, stub: bytes, nap_offset: int) -> int:
     """Return where the stub can be written, runtime_addr.
 
@@ -41,7 +45,8 @@ def find(memory: TargetMemory, stub: bytes, nap_offset: int) -> int:
         nap_offset: see ``stub.Stub``.
 
     Raises:
-        CannotAttachError: there is no such place, or our thread of another host is there.
+        NoPlaceError: there is no such place.
+        CannotAttachError: our thread of another host is there.
     """
     for mapping in _candidates(memory.pid):
         at = (mapping.start + mapping.size - len(stub)) & -ALIGNMENT
@@ -59,7 +64,7 @@ def find(memory: TargetMemory, stub: bytes, nap_offset: int) -> int:
                 f"process {memory.pid} still holds the agent of another flametap",
                 "wait some seconds: it ends by itself when its host has",
             )
-    raise CannotAttachError(
+    raise NoPlaceError(
         f"process {memory.pid} has no {len(stub)} unused bytes of executable memory",
         "try --inject frida",
     )
