@@ -194,7 +194,9 @@ struct agent {
     u64 libc_start;                       /* libc's code, runtime_addr */
     u64 libc_end;
     u64 fd_limit;                         /* RLIMIT_NOFILE */
-    struct kernel_sigaction old_action;
+    struct kernel_sigaction old_actions[2]; /* the target's own action for our signal … */
+    volatile u32 old_action_at;           /* … which of the two: the handler may read it while it changes */
+    u32 takeovers;                        /* disposition.c */
     i32 ring_fd;
     i32 host_fd;                          /* host_files.c: sampler's end of the socket pair; -1: none */
     u32 host_lends_files;                 /* the host can open procfs files for the agent */

@@ -115,7 +115,7 @@ int agent_prepare(unsigned int rate_hz, unsigned int filtered, unsigned int cloc
             cpu_timers_prepare(a, signals.queued);
         }
         a->keys_are_used = keys_are_used();
-        a->host_lends_clocks = a->engine_is_timers && clocks & CLOCKS_LENT && a->old_action.handler <= SIGNAL_IGNORE;
+        a->host_lends_clocks = a->engine_is_timers && clocks & CLOCKS_LENT && old_action_sigsafe(a)->handler <= SIGNAL_IGNORE;
         a->ring->counters[COUNTER_ENGINE_NOW] = a->engine_is_timers ? ENGINE_CPU_TIMERS : ENGINE_ROUNDS;
         if (maps_refresh(a))
             error = is_sandboxed(a) ? -ERR_ECANCELED : -2;

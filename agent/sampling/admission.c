@@ -18,6 +18,12 @@
 #define ADMISSION_PAUSE_MOST_NS 2000000000ULL
 #define ADMISSIONS_MAX 3                  /* of one thread */
 
+/* Return the target's own action for our signal. Context: signal. */
+static const struct kernel_sigaction *old_action_sigsafe(const struct agent *a)
+{
+    return &a->old_actions[load_acquire_u32(&a->old_action_at) & 1];
+}
+
 /* Note that the thread blocks our signal. */
 static void blocked_note(struct agent *a, struct thread_slot *slot)
 {
@@ -30,7 +36,7 @@ static void blocked_note(struct agent *a, struct thread_slot *slot)
 /* Return whether to ask the host to let our signal in, which the thread blocks. */
 static u32 admission_is_due(const struct agent *a, struct thread_slot *slot, u64 now_ns)
 {
-    if (a->old_action.handler > SIGNAL_IGNORE || slot->owner != OWNER_TARGET || slot->admissions >= ADMISSIONS_MAX ||
+    if (old_action_sigsafe(a)->handler > SIGNAL_IGNORE || slot->owner != OWNER_TARGET || slot->admissions >= ADMISSIONS_MAX ||
         slot->admission_is_asked)
         return 0;
     if (!slot->admission_from_ns) {

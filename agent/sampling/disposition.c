@@ -11,6 +11,7 @@
 #define GATE_CODE_BYTES 4096
 #define GATE_RESTORER 64                  /* where the restorer lies in the code */
 #define FLAG_RESTORER 0x04000000ULL       /* sigaction(2) */
+#define TAKEOVERS_MAX 16
 #define DISPOSITIONS_INTERVAL_NS 250000000ULL
 #define DISPOSITIONS_SOON_NS 1000000ULL   /* before a thread's first signal */
 
@@ -39,17 +40,17 @@ static void signal_choose(struct agent *a)
     for (i = 0; i < 2; i++) {
         u32 is_blocked = signal_is_blocked(a, candidates[i]);
         blocked += is_blocked;
-        if (kernel_sigaction_get(candidates[i], &a->old_action) == 0 && a->old_action.handler <= SIGNAL_IGNORE &&
+        if (kernel_sigaction_get(candidates[i], &a->old_actions[0]) == 0 && a->old_actions[0].handler <= SIGNAL_IGNORE &&
             !is_blocked)
             return;
     }
     for (i = 0; i < 2 && blocked == 2; i++) {
         a->signo = candidates[i];
-        if (kernel_sigaction_get(candidates[i], &a->old_action) == 0 && a->old_action.handler <= SIGNAL_IGNORE)
+        if (kernel_sigaction_get(candidates[i], &a->old_actions[0]) == 0 && a->old_actions[0].handler <= SIGNAL_IGNORE)
             return;
     }
     a->signo = SIGNO_WINCH;
-    kernel_sigaction_get(SIGNO_WINCH, &a->old_action);
+    kernel_sigaction_get(SIGNO_WINCH, &a->old_actions[0]);
 }
 
 /* mov target(%rip),%rax; test %rax,%rax; je 1f; jmp *%rax; 1: ret. Keeps the argument registers. */
@@ -126,6 +127,13 @@ static u64 handler_flags(const struct agent *a)
     return FLAG_SIGINFO | FLAG_RESTART | (a->on_alternate_stack ? FLAG_ONSTACK : 0);
 }
 
+static struct kernel_sigaction own_action(const struct agent *a)
+{
+    struct kernel_sigaction action = {(u64)a->gate, handler_flags(a) | FLAG_RESTORER, (u64)a->gate + GATE_RESTORER,
+                                      a->handler_mask};
+    return action;
+}
+
 /* 0, or an errno. */
 static i32 signal_install(struct agent *a)
 {
@@ -136,10 +144,7 @@ static i32 signal_install(struct agent *a)
     a->handler_mask_least = ~0ULL;
     dispositions_read(a);
     a->on_alternate_stack = alternate_is_wanted(a);
-    action.handler = (u64)a->gate;
-    action.flags = handler_flags(a) | FLAG_RESTORER;
-    action.restorer = (u64)a->gate + GATE_RESTORER;
-    action.mask = a->handler_mask;
+    action = own_action(a);
     failed = kernel_sigaction_set(a->signo, &action);
     if (failed) {
         pages_free(a->gate, GATE_BYTES);
@@ -156,6 +161,31 @@ static u32 signal_is_ours(struct agent *a)
     u32 is_ours = kernel_sigaction_get(a->signo, &now) == 0 && now.handler == (u64)a->gate;
     a->was_replaced |= !is_ours;
     return is_ours;
+}
+
+/*
+ * Install our handler over one that the target has installed since: a Go program that was held at its start installs its
+ * own afterwards. Theirs gets the signals that are not ours. A target that does so again and again keeps its own. Returns
+ * whether ours is installed.
+ */
+static u32 signal_take_over(struct agent *a)
+{
+    u32 next = 1 - a->old_action_at, i;
+    struct kernel_sigaction *theirs = &a->old_actions[next], ours;
+    if (a->takeovers >= TAKEOVERS_MAX || kernel_sigaction_get(a->signo, theirs) < 0 || theirs->handler == (u64)a->gate)
+        return 0;
+    a->takeovers++;
+    store_release_u32(&a->old_action_at, next);
+    if (theirs->handler > SIGNAL_IGNORE) {
+        a->alternate_is_for_ours |= (theirs->flags & FLAG_ONSTACK) != 0;
+        a->host_lends_clocks = 0;         /* perf_clocks.c: not where the target has a handler */
+        for (i = 0; i < a->slot_count; i++)
+            clock_close(a, &a->slots[i]);
+    }
+    dispositions_read(a);
+    a->on_alternate_stack = alternate_is_wanted(a);
+    ours = own_action(a);
+    return kernel_sigaction_set(a->signo, &ours) == 0;
 }
 
 /* Read the target's other dispositions again if they are older than `interval_ns`, and adapt our handler's flags. */
@@ -193,7 +223,7 @@ static void dispositions_keep(struct agent *a, u64 now_ns, u64 interval_ns)
 static void signal_restore(struct agent *a)
 {
     if (a->gate && signal_is_ours(a))
-        kernel_sigaction_set(a->signo, &a->old_action);
+        kernel_sigaction_set(a->signo, old_action_sigsafe(a));
 }
 
 /* Close the gate. No handler can be running any more. */

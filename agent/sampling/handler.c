@@ -223,7 +223,7 @@ static void disposition_return_sigsafe(const struct agent *a, i32 signo)
 {
     struct kernel_sigaction now;
     if (kernel_sigaction_get(signo, &now) == 0 && now.handler == (u64)a->gate)
-        kernel_sigaction_set(signo, &a->old_action);
+        kernel_sigaction_set(signo, old_action_sigsafe(a));
 }
 
 /*
@@ -264,7 +264,8 @@ static struct thread_slot *foreign_signal_sigsafe(struct agent *a, i32 signo, vo
 {
     u32 is_child = (u32)sys_call3(NR_GETPID, 0, 0, 0) != a->pid;
     struct thread_slot *slot = is_child ? (struct thread_slot *)0 : slot_of_thread_sigsafe(a);
-    u64 handler = a->old_action.handler;
+    const struct kernel_sigaction *old = old_action_sigsafe(a);
+    u64 handler = old->handler;
     if (*(i32 *)((u8 *)info + SIGINFO_CODE) == 0 && *(u32 *)((u8 *)info + SIGINFO_PID) == 0 && slot &&
         load_acquire_u32(&slot->signal_state) == SIGNAL_SENT) {
         slot->came_bare = 1;
@@ -276,7 +277,7 @@ static struct thread_slot *foreign_signal_sigsafe(struct agent *a, i32 signo, vo
         ignored_signal_sigsafe(a, slot, (u64 *)((u8 *)context + UCONTEXT_GREGS), mask, is_crowded);
         if (slot)
             admission_return_sigsafe(a, slot, signo, info, context);
-    } else if (a->old_action.flags & FLAG_SIGINFO)
+    } else if (old->flags & FLAG_SIGINFO)
         ((void (*)(i32, void *, void *))handler)(signo, info, context);
     else
         ((void (*)(i32))handler)(signo);

@@ -122,8 +122,10 @@ static void sampler_round(struct agent *a, u64 now_ns)
     sleepers_look_again(a);
     locks_look(a, now_ns);
     a->signal_is_ours = signal_is_ours(a);
-    if (!a->signal_is_ours)
+    if (!a->signal_is_ours) {
         cpu_timers_stop(a);
+        a->signal_is_ours = signal_take_over(a);
+    }
     dispositions_keep(a, now_ns, DISPOSITIONS_INTERVAL_NS);
     a->signals_open = 0;
     threads_tick(a, now_ns);
