@@ -20,6 +20,7 @@ from ..linux.maps import Mapping, read_maps
 from ..linux.open_beneath import open_mapped_file
 
 SIGNAL_FIELDS = ("SigPnd", "ShdPnd", "SigBlk", "SigIgn", "SigCgt")
+VDSO = "[vdso]"
 # Bits of a pagemap entry: in memory; in swap; a page of a file (not a private copy of it).
 PRESENT, SWAPPED, OF_FILE = 1 << 63, 1 << 62, 1 << 61
 
@@ -65,7 +66,7 @@ def mappings(pid: int, proc: str = procfs.PROC) -> list[Mapping]:
 
 def _is_file(mapping: Mapping) -> bool:
     """Return True for a mapped file and for the vDSO: their bytes never change."""
-    return mapping.path.startswith("/") or mapping.path == "[vdso]"
+    return mapping.path.startswith("/") or mapping.path == VDSO
 
 
 def _continues(mapping: Mapping, following: Mapping) -> bool:
@@ -111,8 +112,11 @@ def take(pid: int, proc: str = procfs.PROC) -> Receipt:
 def file_page(user: ProcessUser, mapping: Mapping, runtime_addr: int) -> str:
     """Return the digest of the page in the mapped file; "" if the file cannot be read.
 
-    ``mapping`` may be several, joined: the link to its file is that of the one with the page.
+    ``mapping`` may be several, joined: the link to its file is that of the one with the page. The
+    vDSO is the same in all processes, ours too.
     """
+    if mapping.path == VDSO:
+        return _digest(_own_vdso(runtime_addr - mapping.start))
     file_offset = mapping.file_offset + runtime_addr - mapping.start
     fd = open_mapped_file(user, _part_of(user, mapping, runtime_addr))
     if fd is None:
@@ -124,6 +128,14 @@ def file_page(user: ProcessUser, mapping: Mapping, runtime_addr: int) -> str:
     finally:
         os.close(fd)
     return _digest(page.ljust(mmap.PAGESIZE, b"\0"))
+
+
+def _own_vdso(offset: int) -> bytes:
+    for mapping in read_maps("/proc/self"):
+        if mapping.path == VDSO:
+            with open("/proc/self/mem", "rb", buffering=0) as memory:
+                return os.pread(memory.fileno(), mmap.PAGESIZE, mapping.start + offset)
+    return b""
 
 
 def _part_of(user: ProcessUser, mapping: Mapping, runtime_addr: int) -> Mapping:

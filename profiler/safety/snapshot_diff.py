@@ -180,7 +180,7 @@ def _code(before: Receipt, after: Receipt) -> Iterator[Difference]:
             else:
                 yield Difference(Blame.UNCLEAR, f"{where} was written to; no file to compare with")
         if copied:
-            why = "Frida hooked the dynamic loader there; the bytes equal the file's again"
+            why = "written to for the attach; the bytes are the original ones again"
             what = f"{copied * mmap.PAGESIZE >> 10} KB of {name} as a private copy"
             yield Difference(Blame.RESIDUE, what, why)
     for mapping in before.code.keys() - after.code.keys():
@@ -238,5 +238,5 @@ def _memory(before: Receipt, after: Receipt) -> Iterator[Difference]:
         yield Difference(Blame.OURS, f"traced by process {after.tracer}")
     gained_kib = (after.resident_bytes - before.resident_bytes) >> 10
     if gained_kib > 0:
-        why = "malloc arenas and stacks of ended threads; includes growth of the program itself"
+        why = "of the attach, and growth of the program itself"
         yield Difference(Blame.RESIDUE, f"{gained_kib:,} KB more resident memory", why)
