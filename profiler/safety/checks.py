@@ -16,6 +16,7 @@ no spare memory       the kernel kills the largest process of the control group
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable
@@ -100,7 +101,7 @@ def _check_state(name: str, target: Target) -> Finding:
             f"continue it first: kill -CONT {target.pid}",
         )
     deadline = time.monotonic() + UNINTERRUPTIBLE_WAIT_S
-    while state == "D" and not target.is_direct:  # it may be any other thread that is stopped
+    while state == "D" and (not target.is_direct or _are_all_uninterruptible(target)):
         if time.monotonic() > deadline:
             raise CannotAttachError(
                 f"{target.subject} is in uninterruptible sleep (state D); an attach would hang",
@@ -110,6 +111,15 @@ def _check_state(name: str, target: Target) -> Finding:
         time.sleep(0.01)
         state = procfs.read_status(target.pid, target.proc).state
     return Finding(name, Severity.OK, "running or asleep, not stopped")
+
+
+def _are_all_uninterruptible(target: Target) -> bool:
+    """Tell whether there is no thread that the direct way could stop."""
+    for tid in procfs.list_tasks(target.pid, target.proc):
+        with contextlib.suppress(*procfs.GONE):
+            if procfs.read_task_state(target.pid, tid, target.proc) != "D":
+                return False
+    return True
 
 
 def _check_frozen(name: str, target: Target) -> Finding:

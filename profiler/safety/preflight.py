@@ -88,6 +88,7 @@ def findings(
     """
     try:
         target = _find(pid, proc)
+        target.is_direct = way != ways.FRIDA
         if proc == procfs.PROC:
             target.is_direct, target.fallback_reason = ways.chosen(pid, way)
         for name, look, is_final in checks.CHECKS:

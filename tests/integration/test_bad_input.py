@@ -280,11 +280,11 @@ def test_no_command_after_the_dashes(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("static-glibc")
-def test_command_that_is_static_is_refused_and_not_left_running(
+def test_command_that_frida_cannot_enter_is_refused_and_not_left_running(
     start: Start, tmp_path: Path
 ) -> None:
     program = shutil.copy(
         f"/proc/{start('sleeper', variant='static').pid}/exe", tmp_path / "static"
     )
-    result = cli.run("record", "-o", tmp_path / "o.folded", "--", program)
+    result = cli.run("record", "-o", tmp_path / "o.folded", "--inject", "frida", "--", program)
     result.assert_refused(CANNOT_ATTACH, "static")

@@ -4,6 +4,9 @@ time, Ctrl-C."""
 from __future__ import annotations
 
 import json
+import os
+import re
+import signal
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -13,6 +16,7 @@ import pytest
 
 import cli
 import receipt
+from flametap.linux import procfs
 from nightly import nightly
 from recording import capturing, stacks
 from running import Start, wait_until
@@ -157,10 +161,13 @@ def test_ps_lists_the_target_and_doctor_finds_nothing_wrong(start: Start) -> Non
     assert target.finish() == ["done"]
 
 
-@pytest.mark.needs("static-glibc")
-def test_doctor_names_what_would_stop_an_attach(start: Start) -> None:
-    target = start("sleeper", variant="static")
+def test_doctor_names_the_way_in_and_what_would_stop_an_attach(start: Start) -> None:
+    target = start("sleeper")
+    assert re.search(r"^ok +way in +direct: ", cli.run("doctor", target.pid).stdout, re.MULTILINE)
+    os.kill(target.pid, signal.SIGSTOP)
+    wait_until(lambda: procfs.read_task_state(target.pid, target.pid) == "T", "its stop")
     result = cli.run("doctor", target.pid)
     assert result.exit_code == 5, result.stdout + result.stderr
-    assert "static" in result.stdout + result.stderr
+    assert "kill -CONT" in result.stdout
+    os.kill(target.pid, signal.SIGCONT)
     assert target.finish() == ["done"]

@@ -26,6 +26,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 
+from ...errors import CannotAttachError
 from ...linux import eintr_restart, procfs, ptrace
 from ...linux.ptrace_thread import Tracer
 from ...linux.syscalls import syscall_numbers
@@ -134,13 +135,13 @@ class ForkHold:
 
     def bring_out(self, pid: int, number: int, options: int) -> int | None:
         """``fork_exit.finish`` for the main thread, which may need a lock that another one has."""
-        given = fork_exit.finish(pid, number, options)
-        if any(kept.pid == pid != tid for tid, kept in self._held.items()) and fork_exit.is_in_fork(
-            pid
-        ):
+        if not any(kept.pid == pid != tid for tid, kept in self._held.items()):
+            return fork_exit.finish(pid, number, options)
+        try:
+            return fork_exit.finish(pid, number, options)
+        except CannotAttachError:
             self.release_others(pid, STOP_LIMIT_S)
-            given = fork_exit.finish(pid, given or 0, options)
-        return given
+            return fork_exit.finish(pid, 0, options)
 
     def expire(self) -> bool:
         """End what has lasted long enough. Return True while anything is left that will.

@@ -23,6 +23,8 @@ from ...linux.open_beneath import open_mapped_file
 FORK = (b"fork",)
 ALLOCATION = (b"malloc", b"free", b"calloc", b"realloc", b"memalign", b"posix_memalign")
 # glibc before 2.34 calls itself libc-2.31.so.
+LOADER = re.compile(r"ld-linux-x86-64\.so\.2|ld-2\.\d+\.so")
+CALL, CALL_INDIRECT, CALL_BYTES_MAX = 0xE8, 0xFF, 7  # Intel SDM volume 2, CALL
 LIBC = re.compile(r"libc(\.so\.6|-2\.\d+\.so)")
 # How far up the stack: fork's own functions need little, those of pthread_atfork may need more. The
 # further up, the more of it is older than the call, and says nothing.
@@ -47,6 +49,29 @@ def holds(tid: int, sp: int, pc: int, names: tuple[bytes, ...], ranges: Ranges) 
     with contextlib.suppress(OSError):
         words = (pc, *ptrace.stack(tid, sp, STACK_BYTES[names]))
         return any(start <= word < end for start, end in ranges for word in words)
+    return False
+
+
+def is_in_loader(tid: int, sp: int, pc: int) -> bool:
+    """True if a thread that stands still is in the dynamic loader, or in what that has called: a
+    constructor, say.
+
+    Only addresses behind a call instruction count: the stack's upper end has that of ``_dl_fini``.
+    """
+    with contextlib.suppress(OSError), open(f"/proc/{tid}/mem", "rb", buffering=0) as memory:
+        code = [
+            range(each.start, each.end)
+            for each in procfs.read_mappings(tid)
+            if LOADER.fullmatch(each.name) and "x" in each.permissions
+        ]
+        if any(pc in part for part in code):
+            return True
+        for word in ptrace.stack(tid, sp, STACK_BYTES[FORK]):
+            if any(word - CALL_BYTES_MAX in part for part in code):
+                memory.seek(word - CALL_BYTES_MAX)
+                before = memory.read(CALL_BYTES_MAX)
+                if before[-5] == CALL or any(before[-size] == CALL_INDIRECT for size in (2, 3, 6)):
+                    return True
     return False
 
 

@@ -51,7 +51,7 @@ def test_healthy_process_passes_without_warnings(fake: FakeProc) -> None:
     assert ready.warnings == ()
     found = list(preflight.findings(PID, proc=fake.proc))
     assert {finding.severity for finding in found} == {Severity.OK}
-    assert len(found) == 14
+    assert len(found) == 15
 
 
 @pytest.mark.parametrize("pid", [0, -5])
@@ -122,17 +122,41 @@ def test_tracer_is_named(fake: FakeProc) -> None:
         (b"#!/bin/sh", "", "ELF"),
     ],
 )
-def test_programs_that_cannot_be_entered(
+def test_programs_that_frida_cannot_enter(
     fake: FakeProc, program: bytes, maps: str, message: str
 ) -> None:
     fake.process(PID, maps=maps, program=program)
     with pytest.raises(CannotAttachError, match=message):
+        preflight.check(PID, proc=fake.proc, way="frida")
+    if "program" in message or message == "ELF":  # of another kind
+        with pytest.raises(CannotAttachError, match=message):
+            preflight.check(PID, proc=fake.proc)
+    else:
+        assert preflight.check(PID, proc=fake.proc).warnings == ()
+
+
+@pytest.mark.parametrize(("version", "is_refused"), [("1.1.21", True), ("1.1.22", False)])
+def test_musl_that_would_wait_for_our_thread_is_refused(
+    fake: FakeProc, tmp_path: Path, version: str, is_refused: bool
+) -> None:
+    path = "/lib/ld-musl-x86_64.so.1"
+    folder = fake.process(PID, maps=mapping(0x1000, 4096, path, "r-xp"), program=executable(path))
+    loader = tmp_path / "root" / path[1:]
+    loader.parent.mkdir(parents=True)
+    loader.write_bytes(b"\x7fELF musl libc\0Version %s\n\0" + version.encode() + b"\0")
+    (tmp_path / "root/proc").mkdir()
+    (tmp_path / "root/proc/self").symlink_to("1")
+    (folder / "root").unlink()
+    (folder / "root").symlink_to(tmp_path / "root")
+    if is_refused:
+        assert "musl before 1.1.22" in refusal(fake).message
+    else:
         preflight.check(PID, proc=fake.proc)
 
 
 def test_program_started_through_the_loader_itself_passes(fake: FakeProc) -> None:
     fake.process(PID, maps=LIBC, program=executable())
-    preflight.check(PID, proc=fake.proc)
+    preflight.check(PID, proc=fake.proc, way="frida")
 
 
 def test_seccomp_filter_that_cannot_be_read_is_refused_unless_forced(fake: FakeProc) -> None:
@@ -144,7 +168,8 @@ def test_seccomp_filter_that_cannot_be_read_is_refused_unless_forced(fake: FakeP
 def test_other_frida_agent_is_a_warning(fake: FakeProc) -> None:
     agent = mapping(0x1000, 4096, "/memfd:frida-agent-64.so (deleted)", "r-xp")
     fake.process(PID, maps=agent + LIBC, program=DYNAMIC)
-    assert "Frida agent" in preflight.check(PID, proc=fake.proc).warnings[0]
+    assert "Frida agent" in preflight.check(PID, proc=fake.proc, way="frida").warnings[0]
+    assert preflight.check(PID, proc=fake.proc).warnings == ()
 
 
 # --- valgrind

@@ -24,7 +24,7 @@ def fake(tmp_path: Path) -> FakeProc:
 
 def refusal(fake: FakeProc) -> CannotAttachError:
     with pytest.raises(CannotAttachError) as raised:
-        preflight.check(PID, proc=fake.proc)
+        preflight.check(PID, proc=fake.proc, way="frida")
     return raised.value
 
 
