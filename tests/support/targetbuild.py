@@ -33,6 +33,7 @@ _COMMANDS: dict[str, list[str]] = {
     "exported": ["gcc", *_C, "-rdynamic"],
     "shared": ["gcc", *_C, "-shared", "-fPIC"],
     "shared-no-frames-at-all": ["gcc", *_C, *_NO_EH_FRAME, "-shared", "-fPIC"],
+    "tsan": ["gcc", *_C, "-g", "-fsanitize=thread"],
     "musl-static": ["musl-gcc", *_C, "-static"],
 }
 _CXX = ["g++", "-std=c++17", "-O2", "-g", "-fomit-frame-pointer", "-Wall", "-Wextra", "-Werror"]
