@@ -10,8 +10,10 @@ from pathlib import Path
 
 import cli
 
-LOOPS = ("malloc", "realloc", "mmap", "brk", "fork", "spawn", "dlopen", "setlocale")
-LOOPS += ("numeric", "hosts", "printf")
+LOOPS = (
+    *("malloc", "realloc", "mmap", "brk", "fork", "spawn"),
+    *("dlopen", "setlocale", "numeric", "hosts", "printf"),
+)
 # Mode → functions that are in the stack of its main thread, the inner one first.
 STUCK = {
     "constructor": ("stuck_here", "hang", "main"),

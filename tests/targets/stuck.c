@@ -38,8 +38,8 @@ static void damage_heap(void)
     mallopt(M_ARENA_MAX, 1); /* every thread's malloc is this one */
     setvbuf(stdout, output, _IOFBF, sizeof output); /* else it is asked for at the first word */
     /* Behind the last block is the rest of the heap, with its size. */
-    size_t *block = malloc(24);
-    memset(&block[3], 0xff, sizeof *block);
+    volatile size_t *volatile block = malloc(24);
+    block[3] = ~(size_t)0;
     target_ready("");
     compute(NULL);
 }
