@@ -31,9 +31,10 @@ $(STAMP): pyproject.toml
 	@$(LAY_NAMES)
 	@touch $@
 
-# The installation builds the agent's machine code; a change of its sources makes it stale.
-$(AGENT_STAMP): $(STAMP) $(shell find agent -name '*.[ch]' -o -name '*.ld' -o -name '*.py')
-	@$(BIN)/python -m flametap.agent.build && touch $@ || true
+# The installation builds the agent's machine code, from C and assembly; a change of them makes it stale.
+$(AGENT_STAMP): $(STAMP) $(shell find agent -name '*.[chS]' -o -name '*.ld' -o -name '*.py')
+	@$(BIN)/python -m flametap.agent.build
+	@touch $@
 
 # The folders get their import names through a tree of links, which type checkers and editors read.
 NAMES := build/types/flametap
@@ -152,14 +153,14 @@ $(STAMP)-bench: $(AGENT_STAMP)
 	@touch $@
 
 # Through the source distribution, so that a wheel never holds what a clean checkout does not.
-.PHONY: build
-build: $(STAMP) ## sdist and wheel, in dist/
+.PHONY: wheel
+wheel: $(STAMP) ## the wheel, which needs no compiler, and the sdist, in dist/
 	@rm -rf dist build/lib
 	@mkdir -p build
 	$(BIN)/python -m build --outdir dist . >build/log 2>&1 || { cat build/log; exit 1; }
 
 .PHONY: installed
-installed: build ## the built wheel, installed by itself in a second environment
+installed: wheel ## the built wheel, installed by itself in a second environment
 	@rm -rf build/wheel-venv
 	$(PYTHON) -m venv build/wheel-venv
 	build/wheel-venv/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl 'pytest>=8.2'

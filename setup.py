@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from setuptools import setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 
 
@@ -20,8 +21,15 @@ class BuildWithMachineCode(build_py):
         try:
             build()
         except BuildError as refused:
-            self.warn(f"the agent will be compiled in each target: {refused}")
+            sys.exit(f"flametap cannot be built, as its agent cannot be compiled: {refused}")
         super().run()
 
 
-setup(cmdclass={"build_py": BuildWithMachineCode})
+class WheelWithMachineCode(bdist_wheel):
+    """Name what the wheel runs on: any Python 3 and glibc on x86-64, as the code has none in it."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        return "py3", "none", "manylinux_2_17_x86_64"
+
+
+setup(cmdclass={"build_py": BuildWithMachineCode, "bdist_wheel": WheelWithMachineCode})

@@ -1,6 +1,6 @@
 """The agent's sources as package data: the code that runs inside the target.
 
-Frida loads ``agent.js`` into the target and compiles the joined C text there. This module only
+``build.py`` compiles the joined C text; Frida loads ``agent.js`` into the target. This module only
 finds and joins the files. It imports no other module of this project, does no I/O on import, and is
 thread-safe.
 """
@@ -14,6 +14,7 @@ __all__ = ["C_SOURCES", "script", "source"]
 C_SOURCES = (
     "abi.h",
     "recipe.h",
+    "entry/control.h",
     "unwind/rules.h",
     "platform/atomics.h",
     "platform/memory_functions.c",
@@ -122,17 +123,24 @@ C_SOURCES = (
     "sampling/suspensions.c",
     "sampling/tick.c",
     "sampling/newcomers.c",
+    "entry/credentials.c",
+    "entry/control.c",
     "sampling/sampler_thread.c",
     "main.c",
+    "entry/descriptors.c",
+    "entry/serve.c",
+    "arch/x86_64/thread_clone.c",
+    "entry/frida.c",
+    "host/divert.c",
 )
 """All C files of the agent, in the order in which they are joined: a file calls only functions of
 files before it."""
 
 
 def source(names: tuple[str, ...] = C_SOURCES) -> str:
-    """Join C files into the one text that Frida's CModule (TinyCC) and the tests' gcc compile.
+    """Join C files into the one text that is compiled, for machine code and in tests.
 
-    A CModule cannot resolve a local ``#include``, hence one text. Each file is preceded by
+    The compiler sees all calls in it, and so how much stack they need. Each file is preceded by
     ``#line 1 "NAME"``, so that compiler errors and sanitizer reports name the source file and line.
 
     Args:

@@ -1,12 +1,12 @@
 /*
- * The whole state of the agent. Globals of a CModule are read-only once it is linked, so all state is reached through
- * `agent_cell`, a pointer that agent.js allocates.
+ * The whole state of the agent. Machine code has no globals that are written, so all state is reached through
+ * `agent_cell`, which is in `boot` (entry/control.h).
  *
  * Who writes what:
- *   sampler thread   everything, unless said otherwise
+ *   our thread       everything, unless said otherwise (also called the sampler thread, which it is while it samples)
  *   signal handler   the `answer` part of the slot that its signal carries, `wanted` of a module, want_refresh,
  *                    want_modules, rule_cache, call_cache
- *   JS thread        `command`, `asked_rate_hz`, and `owner` of a slot; everything before the sampler thread starts and after it ended
+ *   JS thread        `owner` of a slot, where Frida is the way in
  */
 #ifndef FLAMETAP_AGENT_H
 #define FLAMETAP_AGENT_H
@@ -26,7 +26,6 @@
 #define QUIET_FLUSH_INTERVAL_NS 50000000ULL
 
 #define CLOCK_TABLE 1024                  /* entries; TABLE_MASK in profiler/inject/perf_clock.py */
-#define PROBES_MAX 256                    /* stack_probe.py: 24 for each of 8 threads */
 
 enum module_state { MODULE_RAW = 0, MODULE_READY = 1, MODULE_WITHOUT_CFI = 2 };
 #define WANTED_FROM_FILE 2                /* rows of mapped sections do not cover the code; the file may have more */
@@ -123,13 +122,21 @@ struct trace_slot {
     u32 injected;                         /* the stack contains code of Frida's agent */
 };
 
+#define CREDENTIAL_GROUPS 64
+struct credentials {
+    u32 users[4];                         /* real, effective, saved, of file systems */
+    u32 main_groups[4];
+    u32 group_count;
+    u32 groups[CREDENTIAL_GROUPS];
+};
+
 struct agent {
     u32 pid;
     u32 sampler_tid;
     u64 period_ns;                        /* current interval between rounds */
     u32 looks_16;                         /* share of the threads that have run which a round looks at, times 2^16 */
     u64 asked_period_ns;                  /* at the rate that the host asks for */
-    volatile u32 asked_rate_hz;           /* another rate that the host asks for since; 0: none */
+    u32 asked_rate_hz;                    /* another rate that the host asks for since; 0: none */
     u64 cpu_period_ns;                    /* mean CPU time between two samples of a thread */
     u64 tick_ns;                          /* interval of the scheduler's tick; 0: unknown */
     u64 timers_left;                      /* number of timers that may still be created */
@@ -142,7 +149,7 @@ struct agent {
     volatile u64 clock_table[CLOCK_TABLE]; /* threads that want the signal, at number modulo size: cookie xor number xor
                                             * kind of the clock << 32, which no other memory holds */
     u32 late_rounds_16;                   /* tick_phase.c: share of late rounds, moving average, times 2^16 */
-    volatile u32 command;
+    u32 command;
     volatile u32 has_ended;               /* the sampler thread has finished */
     u32 stop_reason;                      /* enum stop_reason */
     u32 unanswered;                       /* number of threads that never handled their last signal */
@@ -182,20 +189,19 @@ struct agent {
     struct probe {
         u32 tid;
         u64 sp;
-    } probes[PROBES_MAX];                 /* stack pointers that the host saw before the first signal */
+    } probes[CONTROL_PROBES];                 /* stack pointers that the host saw before the first signal */
     u64 own_code;                         /* an address in our own code */
     u64 libc_start;                       /* libc's code, runtime_addr */
     u64 libc_end;
     u64 fd_limit;                         /* RLIMIT_NOFILE */
     struct kernel_sigaction old_action;
-    u64 sampler_thread;                   /* pthread_t */
     i32 ring_fd;
     i32 host_fd;                          /* host_files.c: sampler's end of the socket pair; -1: none */
     u32 host_lends_files;                 /* the host can open procfs files for the agent */
-    i32 host_end_fd;                      /* the host's end of the socket pair, in the target's table */
-    i32 host_fd_of_target;                /* the sampler's end, in the target's table */
-    u32 fds_private;                      /* the sampler thread has its own descriptor table */
-    volatile u32 has_descriptors;         /* the sampler thread has set up its descriptor table, or failed to */
+    i32 host_end_fd;                      /* the host's end of the socket pair, until it has taken it */
+    struct control *control;              /* entry/control.h; 0 in tests without a host */
+    struct credentials credentials;       /* entry/credentials.c: of the main thread, when they were read last */
+    u64 credentials_ns;
     u64 tsc_start;
     u64 tsc_start_ns;
     u64 ns_per_tsc_20;                    /* nanoseconds per TSC tick, times 2^20; 0 until calibrated */

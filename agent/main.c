@@ -1,22 +1,11 @@
 /*
- * Functions that agent.js calls: start, stop, and a few queries. Context: JS thread, or the test's.
+ * Prepare, begin and end. Context: our thread (entry/serve.c), or a test's.
  */
 
 static int outboxes_new(struct agent *a)
 {
     return outbox_new(a, &a->modules_out, 1U << 20) | outbox_new(a, &a->threads_out, 1U << 20) |
            outbox_new(a, &a->codes_out, 1U << 20) | outbox_new(a, &a->traces_out, 1U << 20) | outbox_new(a, &a->intervals_out, 512U << 10);
-}
-
-static i32 sampler_start(struct agent *a)
-{
-    u64 attributes[8];                    /* pthread_attr_t is 56 bytes */
-    i32 error;
-    libc_pthread_attr_init(attributes);
-    libc_pthread_attr_setstacksize(attributes, 256U << 10);
-    error = libc_pthread_create(&a->sampler_thread, attributes, sampler_main, a);
-    libc_pthread_attr_destroy(attributes);
-    return error;
 }
 
 static void agent_free(struct agent *a)
@@ -52,7 +41,8 @@ static void agent_free(struct agent *a)
     pages_free(a->intervals_out.data, a->intervals_out.capacity);
     pages_free(a->ring, RING_HEADER_BYTES + RING_BYTES);
     close_fd(a->ring_fd);
-    hostfiles_leave_target(a, 0);
+    close_fd(a->host_fd);
+    close_fd(a->host_end_fd);
     pages_free(a, sizeof *a);
 }
 
@@ -74,7 +64,7 @@ static int agent_allocate(struct agent *a)
 /* Find our own code and libc's: in libc's code, the handler may change registers as libc does. */
 static void code_find(struct agent *a)
 {
-    const struct code_range *range = code_range_sigsafe(a->map, LIBC_CODE);
+    const struct code_range *range = code_range_sigsafe(a->map, BOOT->libc_code);
     a->own_code = (u64)sampler_main;
     if (range) {
         a->libc_start = range->start;
@@ -85,7 +75,7 @@ static void code_find(struct agent *a)
 /*
  * Prepare everything except sampling: memory, ring, maps, list of threads. `filtered` is enum filtered; `clocks` are
  * the allowed bits of enum clocks. Returns 0, or a negative errno: ECANCELED if a seccomp filter was installed since
- * the host checked. agent.js then sorts the threads found (agent_next_unknown, agent_set_owner) before agent_start.
+ * the host checked.
  */
 int agent_prepare(unsigned int rate_hz, unsigned int filtered, unsigned int clocks)
 {
@@ -95,8 +85,9 @@ int agent_prepare(unsigned int rate_hz, unsigned int filtered, unsigned int cloc
     i64 error;
     if (!a)
         return -12;
-    a->ring_fd = a->host_fd = a->host_end_fd = a->host_fd_of_target = -1;
+    a->ring_fd = a->host_fd = a->host_end_fd = -1;
     a->pid = (u32)sys_call3(NR_GETPID, 0, 0, 0);
+    a->sampler_tid = (u32)sys_call3(NR_GETTID, 0, 0, 0);
     a->period_ns = 1000000000ULL / rate_hz;
     a->asked_period_ns = a->period_ns;
     a->looks_16 = LOOKS_ALL_16;
@@ -140,94 +131,20 @@ int agent_prepare(unsigned int rate_hz, unsigned int filtered, unsigned int cloc
     return 0;
 }
 
-/* Begin sampling. Returns 0 or an errno. */
-int agent_start(void)
+/* Have our signals handled from now on. Returns 0 or an errno. */
+static i32 sampling_begin(struct agent *a)
 {
-    struct agent *a = agent_cell;
     u64 now_ns = now_ns_sigsafe();
-    int error;
     times_begin(a);
     a->ring->start_ns = now_ns;
     a->unseen_checked_ns = now_ns;
     unseen_rebase(a);
-    error = signal_install(a);
-    if (!error) {
-        error = sampler_start(a);
-        if (error) {
-            a->sampler_thread = 0;
-            signal_restore(a);
-            gate_close(a);
-        }
-    }
-    hostfiles_leave_target(a, !error);
-    return error;
-}
-
-void agent_set_paused(int paused)
-{
-    if (agent_cell && agent_cell->command != COMMAND_STOP)
-        agent_cell->command = paused ? COMMAND_PAUSE : COMMAND_RUN;
-}
-
-/* Sample at another rate from the next round on. */
-void agent_set_rate(unsigned int rate_hz)
-{
-    if (agent_cell && rate_hz)
-        store_release_u32(&agent_cell->asked_rate_hz, rate_hz);
-}
-
-int agent_ring_fd(void)
-{
-    return agent_cell->ring_fd;
-}
-
-/* Return the host's end of the socket pair (host_files.c), -1 if there is none. Call between agent_prepare and
- * agent_start. */
-int agent_host_end_fd(void)
-{
-    return agent_cell->host_end_fd;
-}
-
-/* Close the ring's descriptor after the host has mapped the ring, to free an entry of the target's descriptor table. */
-void agent_close_ring_fd(void)
-{
-    close_fd(agent_cell->ring_fd);
-    agent_cell->ring_fd = -1;
-}
-
-/* Return memory that a thread may use for the host, between agent_prepare and agent_start. */
-void *agent_scratch(void)
-{
-    return agent_cell->text;
-}
-
-/* See room_note. Call between agent_prepare and agent_start. */
-void agent_note_stack(unsigned int tid, unsigned long long sp, unsigned long long alternate_start, long long alternate_bytes)
-{
-    room_note(agent_cell, tid, sp, alternate_start, alternate_bytes);
-}
-
-/* Read frames of these interpreters, and of no others: RECIPE_WORDS numbers for each, enum recipe. Returns how many there
- * was no room for. May be called while sampling. */
-int agent_set_recipes(const unsigned long long *words, unsigned int count)
-{
-    return agent_cell ? (int)recipes_set(agent_cell, words, count) : 0;
-}
-
-unsigned int agent_next_unknown(void)
-{
-    return agent_cell ? owner_next_unknown(agent_cell) : 0;
-}
-
-void agent_set_owner(unsigned int tid, int injected)
-{
-    if (agent_cell)
-        owner_set(agent_cell, tid, injected ? OWNER_INJECTED : OWNER_TARGET);
+    return signal_install(a);
 }
 
 /*
- * End sampling if the sampler still runs, wait for it, and free everything. Returns the number of threads that never
- * handled their last signal (and never will), or -1 if nothing was running. May be called again.
+ * Free everything; sampling has ended, or never begun. Returns the number of threads that never handled their last signal
+ * (and never will), or -1 if there is no agent. May be called again.
  */
 int agent_stop(void)
 {
@@ -235,54 +152,13 @@ int agent_stop(void)
     u32 unanswered;
     if (!a)
         return -1;
-    a->command = COMMAND_STOP;
-    if (a->sampler_thread) {
-        libc_pthread_join(a->sampler_thread, (void *)0);
-        if (!a->has_ended) {              /* sampler_is_killed */
-            a->unanswered = handlers_drain_blind(a);
-            ring_close(a, STOP_SANDBOXED);
-        }
-    } else {
+    if (!a->has_ended)
         ring_close(a, host_is_silent(a, now_ns_sigsafe()) ? STOP_HOST_SILENT : STOP_ASKED);
-    }
     unanswered = a->unanswered;
     agent_cell = (struct agent *)0;
+    FULL_BARRIER();
+    while (load_acquire_u32(&BOOT->visitors))     /* frida.c */
+        sleep_until_ns(now_ns_sigsafe() + 100000);
     agent_free(a);
     return (int)unanswered;
 }
-
-/* Return whether a filter has killed the sampler thread alone (SECCOMP_RET_KILL_THREAD). */
-static u32 sampler_is_killed(struct agent *a)
-{
-    u32 tid = load_acquire_u32((const volatile u32 *)&a->sampler_tid);
-    return tid && clock_ns_sigsafe(THREAD_CPU_CLOCK(tid)) < 0 && !load_acquire_u32(&a->has_ended);
-}
-
-/* Return whether the host fell silent or the sampler was killed, so that agent_stop must be called. Call this several
- * times a second from agent_prepare on. */
-int agent_is_orphaned(void)
-{
-    struct agent *a = agent_cell;
-    if (!a)
-        return 0;
-    if (!a->sampler_thread)
-        return (int)host_is_silent(a, now_ns_sigsafe());
-    return sampler_is_killed(a) || (load_acquire_u32(&a->has_ended) && a->stop_reason == STOP_HOST_SILENT);
-}
-
-/* Shut down the connection to the host through the socket with this inode number: Frida then unloads everything.
- * Finding the socket takes calls that a filter may kill for; if one was installed meanwhile, the connection stays
- * open. */
-void agent_hang_up(unsigned long long inode, unsigned int filtered)
-{
-    if (filtered == FILTERED_MAIN || !filter_has_come_sigsafe())
-        socket_shut_down(inode);
-}
-
-#ifdef __TINYC__
-/* CModule calls this before our code is unmapped. */
-void finalize(void)
-{
-    agent_stop();
-}
-#endif

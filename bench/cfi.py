@@ -2,16 +2,14 @@
 
     python bench/cfi.py [--quick] [--rounds 5]
 
-The files are real, from libc to chromium. "in the target" is the agent's source compiled by Frida's
-TinyCC in another process, as it is without gcc at the installation; "gcc -O2" is the same source
-compiled by gcc, as the machine code is. readelf reads
-and interprets the same section (``--debug-dump=frames-interp``) without keeping the result.
+The files are real, from libc to chromium. The agent's source is compiled with gcc -O2, as its
+machine code is, into a program. readelf reads and interprets the same section
+(``--debug-dump=frames-interp``) without keeping the result.
 """
 
 from __future__ import annotations
 
 import argparse
-import struct
 import subprocess
 import sys
 import sysconfig
@@ -20,13 +18,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import frida
-
 import benchmark
 import programs
 from benchmark import Bench, run
 from flametap.agent import source
-from flametap.inject.frida.session import ATTACH_OPTIONS
 from reporting import Data, Table
 from stats import MISSING, ratio_text, spread_text
 
@@ -35,32 +30,8 @@ sys.path.append(str(SUPPORT))
 from agent_build import CFI_SOURCES  # noqa: E402
 from eh_frame import Section, read_section  # noqa: E402
 
-RESULT = struct.Struct("<6Q")
 READELF_TIMEOUT_S = 40.0
 RULE_BYTES = 20
-SCRIPT = """
-let module = null;
-rpc.exports = {
-  load(text) {
-    const symbols = {};
-    for (const name of ['clock_gettime', 'mmap', 'munmap'])
-      symbols[name] = Module.getGlobalExportByName(name);
-    module = new CModule(text, symbols);
-  },
-  compile(rounds, fileAddr, textStart, textEnd, section) {
-    const types = ['pointer', 'uint64', 'uint64', 'uint64', 'uint64', 'pointer'];
-    const compile = new NativeFunction(module.bench_compile, 'int', types);
-    const bytes = Memory.alloc(section.byteLength);
-    bytes.writeByteArray(section);
-    const result = Memory.alloc(48);
-    for (let round = 0; round < rounds; round++) {
-      if (compile(bytes, section.byteLength, fileAddr, textStart, textEnd, result) !== 0)
-        throw new Error('nothing usable in this section');
-      send(null, result.readByteArray(48));
-    }
-  },
-};
-"""
 
 
 def files() -> dict[str, Path]:
@@ -85,52 +56,37 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         options.rounds = 1
     text = source(CFI_SOURCES) + (programs.TARGETS / "cfi_time.c").read_text("utf-8")
     (folder / "joined.c").write_text(text, "utf-8")
-    gcc = programs.build("cfi_time", folder, "-fno-strict-aliasing", source=folder / "joined.c")
+    program = programs.build("cfi_time", folder, "-fno-strict-aliasing", source=folder / "joined.c")
     found = []
     names = files()
-    with programs.Program([programs.build("idle", folder), "1"]) as target:
-        session = frida.attach(target.pid, **ATTACH_OPTIONS)
-        try:
-            script = session.create_script(SCRIPT)
-            answers: list[bytes] = []
-            script.on("message", lambda _, data: answers.append(data or b""))
-            script.load()
-            script.exports_sync.load(text)
-            for name, path in names.items():
-                benchmark.say(f"{name}: {path}")
-                section = read_section(path)
-                answers.clear()
-                addresses = section.file_addr, section.text_start, section.text_end
-                script.exports_sync.compile(options.rounds, *addresses, section.data)
-                in_target = [RESULT.unpack(answer) for answer in answers]
-                by_gcc = _by_gcc(gcc, section, folder, options.rounds)
-                found.append(
-                    {
-                        "name": name,
-                        "path": str(path),
-                        "section_bytes": len(section.data),
-                        "target_ns": [result[0] for result in in_target],
-                        "gcc_ns": [result[0] for result in by_gcc],
-                        "readelf_s": _readelf_s(path),
-                        "rows": in_target[0][1],
-                        "rules": in_target[0][2],
-                        "fdes": in_target[0][3],
-                        "rows_bytes": in_target[0][4],
-                        "scratch_bytes": in_target[0][5],
-                    }
-                )
-            script.unload()
-        finally:
-            session.detach()
+    for name, path in names.items():
+        benchmark.say(f"{name}: {path}")
+        section = read_section(path)
+        compiled = _compiled(program, section, folder, options.rounds)
+        found.append(
+            {
+                "name": name,
+                "path": str(path),
+                "section_bytes": len(section.data),
+                "gcc_ns": [result[0] for result in compiled],
+                "readelf_s": _readelf_s(path),
+                "rows": compiled[0][1],
+                "rules": compiled[0][2],
+                "fdes": compiled[0][3],
+                "rows_bytes": compiled[0][4],
+                "scratch_bytes": compiled[0][5],
+            }
+        )
     missing = {"libc", "libpython", "node", "libjvm", "chromium"} - names.keys()
     return {"files": found, "missing": sorted(missing)}
 
 
-def _by_gcc(gcc: Path, section: Section, folder: Path, rounds: int) -> list[tuple[int, ...]]:
+def _compiled(program: Path, section: Section, folder: Path, rounds: int) -> list[tuple[int, ...]]:
+    """Return the fields of ``bench_result`` in targets/cfi_time.c, for each round."""
     path = folder / "eh_frame"
     path.write_bytes(section.data)
     addresses = map(str, (section.file_addr, section.text_start, section.text_end))
-    command = [str(gcc), str(path), *addresses]
+    command = [str(program), str(path), *addresses]
     return [
         tuple(map(int, subprocess.run(command, capture_output=True, check=True).stdout.split()))
         for _ in range(rounds)
@@ -163,19 +119,18 @@ def tables(data: Data) -> list[Table]:
                 one["name"],
                 f"{one['section_bytes'] / 1e6:.2f}",
                 f"{one['fdes']:,}",
-                spread_text(one["target_ns"], 1, 1e-6),
                 spread_text(one["gcc_ns"], 1, 1e-6),
                 spread_text(readelf, 0, 1e-6) if readelf else f"> {READELF_TIMEOUT_S * 1000:.0f}",
-                ratio_text(readelf, one["target_ns"], 0) if readelf else MISSING,
+                ratio_text(readelf, one["gcc_ns"], 0) if readelf else MISSING,
                 f"{one['rows']:,}",
                 f"{one['rules']}",
                 f"{held / 1e6:.2f}",
             ]
         )
-    rows += [[name, *["missing"] * 9] for name in data["missing"]]
+    rows += [[name, *["missing"] * 8] for name in data["missing"]]
     columns = (
-        *("file", ".eh_frame, MB", "FDEs", "in the target, ms", "gcc -O2, ms", "readelf, ms"),
-        *("readelf ÷ target", "rows", "rules", "held, MB"),
+        *("file", ".eh_frame, MB", "FDEs", "flametap, ms", "readelf, ms", "readelf ÷ flametap"),
+        *("rows", "rules", "held, MB"),
     )
     remark = "Median (range). Compiled once, when the module is first met on a stack."
     return [Table("Unwind tables: compile time and memory", columns, rows, remark)]

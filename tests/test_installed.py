@@ -61,7 +61,6 @@ def test_agent_sources_are_installed(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.needs("gcc")
 def test_machine_code_is_installed(tmp_path: Path) -> None:
     text = "from flametap.agent import machine_code; machine_code.read()"
     done = run_python(text, tmp_path)

@@ -7,16 +7,19 @@ absent from the wheel: the likeliest way to ship a release that does not start.
 from __future__ import annotations
 
 import configparser
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from flametap.agent import machine_code
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = {"profiler": "flametap", "web": "flametap/web", "agent": "flametap/agent"}
@@ -47,24 +50,35 @@ def listed_packages() -> set[str]:
     return set(re.findall(r'"([\w.]+)"', match[1]))
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder with an sdist, and with a wheel that was built from it, as `make build` does.
-
-    Built from a copy of the tree: building in place would leave build/ and egg-info behind.
-    """
-    tree, out = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("built")
+def copy_tree(tree: Path) -> None:
+    """Copy what is built: building in place would leave build/ and egg-info behind."""
     for name in (*SDIST_ONLY, "CHANGELOG.md", "CONTRIBUTING.md", "Makefile"):
         shutil.copy(ROOT / name, tree)
     for folder in FOLDERS:
-        unwanted = shutil.ignore_patterns("__pycache__", "*.egg-info")
+        unwanted = shutil.ignore_patterns("__pycache__", "*.egg-info", "machine_code.bin")
         shutil.copytree(ROOT / folder, tree / folder, ignore=unwanted)
     (tree / "tests").mkdir()
     for path in (ROOT / "tests").glob("*.py"):
         shutil.copy(path, tree / "tests")
-    command = [sys.executable, "-I", "-m", "build", "--no-isolation"]
-    command += ["--outdir", str(out), str(tree)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def run_build(tree: Path, out: Path, compiler: str = "gcc") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-I", "-m", "build", "--no-isolation", "--outdir", str(out)]
+    words = os.environ | {"CC": compiler}
+    return subprocess.run(
+        [*command, str(tree)], env=words, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def built(
+    tmp_path_factory: pytest.TempPathFactory, require_capability: Callable[[str], str]
+) -> Path:
+    """The folder with an sdist, and with a wheel that was built from it, as `make wheel` does."""
+    require_capability("gcc")
+    tree, out = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("built")
+    copy_tree(tree)
+    done = run_build(tree, out)
     assert done.returncode == 0, done.stdout + done.stderr
     return out
 
@@ -107,10 +121,29 @@ def test_wheel_holds_exactly_the_tree(wheel: zipfile.ZipFile) -> None:
     assert held - {MACHINE_CODE} == set(shipped_files())
 
 
-@pytest.mark.needs("gcc")
-def test_wheel_holds_machine_code(wheel: zipfile.ZipFile) -> None:
+def test_wheel_holds_machine_code(built: Path, wheel: zipfile.ZipFile, tmp_path: Path) -> None:
     """Built from the sdist: a wheel never holds what a clean checkout does not."""
     assert wheel.getinfo(MACHINE_CODE).file_size > 100_000
+    assert machine_code.read(Path(wheel.extract(MACHINE_CODE, tmp_path))).symbols
+    (path,) = built.glob("*.whl")
+    assert path.name.endswith("-py3-none-manylinux_2_17_x86_64.whl")
+    (name,) = (name for name in wheel.namelist() if name.endswith(".dist-info/WHEEL"))
+    assert "Tag: py3-none-manylinux_2_17_x86_64" in wheel.read(name).decode().splitlines()
+
+
+def test_without_gcc_the_build_ends_with_one_line(tmp_path: Path) -> None:
+    (tmp_path / "tree").mkdir()
+    copy_tree(tmp_path / "tree")
+    done = run_build(tmp_path / "tree", tmp_path / "out", "/absent/gcc")
+    assert done.returncode != 0
+    said = done.stdout + done.stderr
+    assert "Traceback" not in said
+    (line,) = (line for line in said.splitlines() if "/absent/gcc" in line)
+    assert line == (
+        "flametap cannot be built, as its agent cannot be compiled: there is no /absent/gcc "
+        "(apt install gcc)"
+    )
+    assert not list((tmp_path / "out").glob("*.whl"))
 
 
 def test_wheel_installs_one_top_level_name(wheel: zipfile.ZipFile) -> None:

@@ -1,10 +1,9 @@
 /*
- * Fixed-width types, and the few atomic operations that the agent needs, for TinyCC, which has none, and for gcc.
+ * Fixed-width types, and the few atomic operations that the agent needs.
  *
  * x86-64 keeps loads in order with loads and stores with stores, so an aligned volatile access with a compiler barrier
- * is an acquire load or a release store (Intel SDM volume 3, 9.2.2). TinyCC never reorders memory accesses. There is a
- * barrier on both sides, so that the compiler keeps all accesses before it before it, and those after it after it: seqlocks
- * need that.
+ * is an acquire load or a release store (Intel SDM volume 3, 9.2.2). There is a barrier on both sides, so that the compiler
+ * keeps all accesses before it before it, and those after it after it: seqlocks need that.
  */
 #ifndef FLAMETAP_ATOMICS_H
 #define FLAMETAP_ATOMICS_H
@@ -24,11 +23,10 @@ typedef short i16;
 typedef int i32;
 typedef long long i64;
 
-#ifdef __TINYC__
-#define COMPILER_BARRIER() __asm__ volatile("" : : : "memory")
-#else
 #define COMPILER_BARRIER() __asm__ volatile("" ::: "memory")
-#endif
+
+/* Keep loads behind it from passing stores before it. */
+#define FULL_BARRIER() __asm__ volatile("mfence" ::: "memory")
 
 static u32 load_acquire_u32(const volatile u32 *p)
 {

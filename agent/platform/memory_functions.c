@@ -1,5 +1,5 @@
 /*
- * The functions that C compilers call for copies and fills, in machine code, which has no libc (machine_code.py). They
+ * The functions that gcc calls for copies and fills, in machine code, which has no libc (machine_code.py). They
  * use no vector registers. Context: any.
  */
 #ifdef FLAMETAP_MACHINE_CODE

@@ -11,7 +11,7 @@
 enum {
     NR_READ = 0, NR_CLOSE = 3, NR_FSTAT = 5, NR_MMAP = 9, NR_MPROTECT = 10, NR_MUNMAP = 11, NR_RT_SIGACTION = 13,
     NR_RT_SIGPROCMASK = 14, NR_IOCTL = 16, NR_PREAD64 = 17, NR_MADVISE = 28, NR_PAUSE = 34, NR_GETPID = 39, NR_SENDTO = 44, NR_RECVMSG = 47, NR_SHUTDOWN = 48, NR_SOCKETPAIR = 53,
-    NR_GETSOCKOPT = 55, NR_CLONE = 56, NR_FORK = 57, NR_VFORK = 58, NR_FCNTL = 72, NR_FTRUNCATE = 77, NR_RT_SIGQUEUEINFO = 129, NR_RT_SIGSUSPEND = 130,
+    NR_GETSOCKOPT = 55, NR_CLONE = 56, NR_EXIT = 60, NR_FORK = 57, NR_VFORK = 58, NR_FCNTL = 72, NR_FTRUNCATE = 77, NR_RT_SIGQUEUEINFO = 129, NR_RT_SIGSUSPEND = 130,
     NR_KILL = 62, NR_UNAME = 63, NR_PRCTL = 157, NR_GETTID = 186, NR_FUTEX = 202, NR_GETDENTS64 = 217, NR_RESTART_SYSCALL = 219,
     NR_TIMER_CREATE = 222, NR_TIMER_SETTIME = 223,
     NR_TIMER_DELETE = 226, NR_CLOCK_GETTIME = 228, NR_CLOCK_GETRES = 229, NR_CLOCK_NANOSLEEP = 230, NR_OPENAT = 257, NR_NEWFSTATAT = 262, NR_GET_ROBUST_LIST = 274,
@@ -21,23 +21,18 @@ enum {
 
 enum { PR_GET_SECCOMP_OPTION = 21 };
 
-enum { ERR_ESRCH = 3, ERR_EINTR = 4, ERR_EACCES = 13, ERR_EINVAL = 22, ERR_ECANCELED = 125 };
+enum { ERR_ESRCH = 3, ERR_EINTR = 4, ERR_ENOMEM = 12, ERR_EACCES = 13, ERR_EINVAL = 22, ERR_ECANCELED = 125 };
 
 static i64 sys_call6(i64 nr, u64 a, u64 b, u64 c, u64 d, u64 e, u64 f)
 {
     i64 result;
-    /* The assembly loads the last three arguments: TinyCC has no register variables. */
-    u64 rest[3];
-    rest[0] = d;
-    rest[1] = e;
-    rest[2] = f;
-    __asm__ volatile("movq 0(%%rbx), %%r10\n\t"
-                     "movq 8(%%rbx), %%r8\n\t"
-                     "movq 16(%%rbx), %%r9\n\t"
-                     "syscall"
+    register u64 r10 __asm__("r10") = d;
+    register u64 r8 __asm__("r8") = e;
+    register u64 r9 __asm__("r9") = f;
+    __asm__ volatile("syscall"
                      : "=a"(result)
-                     : "a"(nr), "D"(a), "S"(b), "d"(c), "b"(rest)
-                     : "rcx", "r8", "r9", "r10", "r11", "memory");
+                     : "a"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                     : "rcx", "r11", "memory");
     return result;
 }
 

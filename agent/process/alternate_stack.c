@@ -17,7 +17,7 @@
  * frame and its entry must have room.
  */
 
-/* What gcc's code needs at most is computed when it is built (stack_use.py); TinyCC's needs 2616 and the red zone. */
+/* What the code needs at most is computed when it is built, and refused if it is more (stack_use.py). */
 #define HANDLER_STACK_BYTES 2816          /* red zone, our handler and its callees */
 #define CALLEES_STACK_BYTES 2560          /* of it, the callees */
 #define ENTRY_STACK_BYTES 640             /* of it, where our handler finds that there is no room for its callees */

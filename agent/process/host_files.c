@@ -7,15 +7,13 @@
  * changes of masks (admission.c) and what is known of alternate stacks (alternate_stack.c) come the same way, without a
  * descriptor.
  *
- * JS thread at the start, sampler thread from then on; the sampler's end of the pair is in its own descriptor table.
+ * Sampler thread only; both ends are in its own descriptor table, until the host has taken its end.
  */
 
 #define SOCKET_PACKETS 0x80805            /* SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, socket(2) */
 #define NO_SIGPIPE 0x4000                 /* MSG_NOSIGNAL, send(2) */
 #define ANSWERS_A_TICK 64
 #define ALTERNATE_ASKS_MAX 64             /* for one thread */
-#define LEAVE_LOOK_NS 1000000ULL
-#define LEAVE_LOOKS_MAX 2000
 
 struct request {
     u32 tid;
@@ -50,7 +48,7 @@ struct control_message {
     i32 reserved;
 };
 
-/* Create the sockets. JS thread, in agent_prepare. */
+/* Create the sockets. */
 static void hostfiles_prepare(struct agent *a)
 {
     i32 own = task_file_open(a, (u32)sys_call3(NR_GETTID, 0, 0, 0), "syscall"), ends[2];
@@ -58,15 +56,14 @@ static void hostfiles_prepare(struct agent *a)
     a->host_lends_files = own == -ERR_EACCES;
     if (permitted_call(a, NR_SOCKETPAIR, 1 /* AF_UNIX */, SOCKET_PACKETS, 0, (u64)ends, 0) < 0)
         return;
-    a->host_fd = a->host_fd_of_target = ends[0];
+    a->host_fd = ends[0];
     a->host_end_fd = ends[1];
 }
 
 /* Return 0 if the socket is full or closed: the next look tries again. */
 static u32 host_ask(const struct agent *a, const struct request *request)
 {
-    return a->host_fd >= 0 && a->fds_private &&
-           permitted_call(a, NR_SENDTO, (u64)a->host_fd, (u64)request, sizeof *request, NO_SIGPIPE, 0) > 0;
+    return a->host_fd >= 0 && permitted_call(a, NR_SENDTO, (u64)a->host_fd, (u64)request, sizeof *request, NO_SIGPIPE, 0) > 0;
 }
 
 /* Request a thread's file, once. */
@@ -125,7 +122,7 @@ static void alternate_answered(struct thread_slot *slot, const struct request *a
 /* Return whether an answer may still arrive. */
 static u32 hostfile_is_coming(const struct agent *a, const struct thread_slot *slot)
 {
-    return a->host_lends_files && a->host_fd >= 0 && a->fds_private && slot->is_file_asked != ANSWERED;
+    return a->host_lends_files && a->host_fd >= 0 && slot->is_file_asked != ANSWERED;
 }
 
 /* Give a thread the descriptor that the host has opened, -1 for none. Returns 0 if it has no use for it. */
@@ -142,7 +139,7 @@ static u32 hostfile_take(const struct agent *a, struct thread_slot *slot, i32 fd
 static void hostfiles_take(struct agent *a)
 {
     u32 i, hint = 0;
-    for (i = 0; i < ANSWERS_A_TICK && a->host_fd >= 0 && a->fds_private; i++) {
+    for (i = 0; i < ANSWERS_A_TICK && a->host_fd >= 0; i++) {
         struct request request = {0, 0, 0, 0, 0, 0};
         struct io_vector part = {(u64)&request, sizeof request};
         struct control_message control = {0, 0, 0, -1, 0};
@@ -167,34 +164,4 @@ static void hostfiles_take(struct agent *a)
         else if (slot && request.signo && !request.clock)
             admission_take(a, slot, request.table_addr != 0);
     }
-}
-
-/* Give the sampler thread its own descriptor table, with only its end of the pair. close_range(2) */
-static void descriptors_unshare(struct agent *a)
-{
-    u64 kept = a->host_fd < 0 ? 0 : (u64)a->host_fd;
-    const u64 unshare = 2;                /* CLOSE_RANGE_UNSHARE */
-    i64 error = permitted_call(a, NR_CLOSE_RANGE, a->host_fd < 0 ? 0 : kept + 1, 0xffffffffU, unshare, 0, 0);
-    if (!error && a->host_fd > 0)
-        error = permitted_call(a, NR_CLOSE_RANGE, 0, kept - 1, 0, 0, 0);
-    a->fds_private = error == 0;
-    store_release_u32(&a->has_descriptors, 1);
-}
-
-/*
- * Close the pair in the target's table when the sampler has its own table, or if there is no sampler. If that takes too
- * long, the pair stays open until agent_free, so that the sampler cannot find another file under its number. JS thread.
- */
-static void hostfiles_leave_target(struct agent *a, u32 is_sampling)
-{
-    u32 looks;
-    if (a->host_end_fd < 0)
-        return;
-    for (looks = 0; is_sampling && looks < LEAVE_LOOKS_MAX && !load_acquire_u32(&a->has_descriptors); looks++)
-        sleep_until_ns(now_ns_sigsafe() + LEAVE_LOOK_NS);
-    if (is_sampling && !load_acquire_u32(&a->has_descriptors))
-        return;
-    close_fd(a->host_end_fd);
-    close_fd(a->host_fd_of_target);
-    a->host_end_fd = a->host_fd_of_target = -1;
 }

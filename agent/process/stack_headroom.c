@@ -179,7 +179,7 @@ static u32 room_for_signal(struct agent *a, struct thread_slot *slot)
 
 /*
  * Note what the host saw of a thread: its stack pointer, and its alternate stack (`alternate_bytes` below 0: unknown).
- * JS thread, before the sampler starts; rooms_begin evaluates it.
+ * Before sampling begins; rooms_begin evaluates it.
  */
 static void room_note(struct agent *a, u32 tid, u64 sp, u64 alternate_start, i64 alternate_bytes)
 {
@@ -192,7 +192,7 @@ static void room_note(struct agent *a, u32 tid, u64 sp, u64 alternate_start, i64
         slot->alternate_bytes = (u64)alternate_bytes;
         alternate_note(a, slot);
     }
-    if (a->probe_count < PROBES_MAX) {
+    if (a->probe_count < CONTROL_PROBES) {
         a->probes[a->probe_count].tid = tid;
         a->probes[a->probe_count++].sp = sp;
     }
@@ -201,9 +201,7 @@ static void room_note(struct agent *a, u32 tid, u64 sp, u64 alternate_start, i64
 /* Context: sampler thread, at its start. */
 static void rooms_begin(struct agent *a)
 {
-    u64 block = thread_pointer_sigsafe(a), head = robust_list(a, 0);
     u32 i, hint = 0;
-    a->robust_list_offset = block && head - block < CONTROL_BLOCK_BYTES ? head - block : 0;
     for (i = 0; i < a->probe_count; i++) {
         struct thread_slot *slot = thread_find(a, a->probes[i].tid, &hint);
         if (slot)

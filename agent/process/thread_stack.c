@@ -2,12 +2,12 @@
  * The stack of a running thread, for its signal handler, and the known range of the thread's own stack.
  *
  * glibc gives each thread a stack with its control block at the upper end. The thread pointer (the base of fs) points
- * to the block, which records where the stack begins. The handler only reads the register. The sampler thread reads the
+ * to the block, which records where the stack begins; the host has found where (profiler/inject/link/libc_block.py). The
+ * handler only reads the register. The sampler thread reads the
  * block from outside, once, so that a thread with an fs base of its own cannot make us fault. Until then, and where fs
  * cannot be read, the stack is copied.
  */
 
-#define CONTROL_BLOCK_BYTES 4096          /* struct pthread is about 2.3 KB */
 #define AT_HWCAP2_TYPE 26                 /* getauxval(3) */
 #define PR_GET_AUXV 0x41555856            /* linux/prctl.h */
 #define HWCAP2_FSGSBASE 2                 /* kernel Documentation/arch/x86/x86_64/fsgs.rst */
@@ -65,32 +65,14 @@ static i64 auxv_read(const struct agent *a, u64 *pairs, u64 bytes)
     return got > (i64)bytes ? (i64)bytes : got;
 }
 
-/*
- * Find where the control block records the stack and the tid: in the sampler thread's own block, the words that match.
- * Context: sampler thread, at its start.
- */
-static void stack_notes_find(struct agent *a)
+/* Find out whether the handler may read the thread pointer. Context: sampler thread, at its start. */
+static void thread_pointers_prepare(struct agent *a)
 {
-    u64 words[CONTROL_BLOCK_BYTES / 8], auxv[64], here = (u64)words, block, count, i;
+    u64 auxv[64], i;
     i64 got = auxv_read(a, auxv, sizeof auxv);
     for (i = 0; (i64)(i * 8 + 16) <= got; i += 2)
         if (auxv[i] == AT_HWCAP2_TYPE)
             a->has_fsgsbase = (auxv[i + 1] & HWCAP2_FSGSBASE) != 0;
-    block = thread_pointer_sigsafe(a);
-    got = block ? read_memory(a, block, words, sizeof words) : 0;
-    for (i = 0; (i64)(i * 4 + 4) <= got && !a->tid_offset; i++)
-        if (((const u32 *)words)[i] == a->sampler_tid)
-            a->tid_offset = i * 4;        /* glibc nptl/descr.h: tid */
-    count = got > 24 ? (u64)got / 8 - 2 : 0;
-    for (i = 1; i < count; i++) {
-        /* stackblock, stackblock_size, guardsize: glibc nptl/descr.h */
-        u64 start = words[i], bytes = words[i + 1], guard = words[i + 2];
-        if (bytes < 1ULL << 40 && start + guard <= here && here < block && block < start + bytes && guard < bytes &&
-            ((start | bytes | guard) & 4095) == 0) {
-            a->stack_notes_offset = i * 8;
-            return;
-        }
-    }
 }
 
 /* Learn the stack of a thread pointer that a handler saw for the first time. Context: sampler thread. */

@@ -1,8 +1,7 @@
 /*
  * The list of threads, from /proc/self/task, and their other procfs files. Sampler thread only, except owner_*.
  *
- * Descriptors are kept in the sampler thread's own table (close_range with CLOSE_RANGE_UNSHARE, Linux 5.9), so the
- * target's table and its RLIMIT_NOFILE are not used up. Without such a table, files are opened for each read.
+ * Descriptors are kept in the sampler thread's own table (entry/descriptors.c), so the target's is not used up.
  */
 
 #define LIST_CHECK_NS 2000000ULL          /* a new thread is noticed within this time: pools make some that live 10 ms */
@@ -151,7 +150,7 @@ static struct thread_slot *thread_slot_free(struct agent *a)
  * kept. */
 static i32 task_file_keep(const struct agent *a, u32 tid, const char *name)
 {
-    i32 fd = a->fds_private ? task_file_open(a, tid, name) : -1;
+    i32 fd = task_file_open(a, tid, name);
     if (fd < 0 || (u64)fd + FDS_SPARE < a->fd_limit)
         return fd < 0 ? -1 : fd;
     close_fd(fd);
@@ -213,6 +212,7 @@ static void thread_add(struct agent *a, u32 tid, u64 now_ns, u64 listed_ns, u32 
     slot->frames = frames;
     slot->managed = managed;
     slot->tid = tid;
+    slot->owner = BOOT->is_alone ? OWNER_TARGET : OWNER_UNKNOWN;
     slot->thread_id = ++a->next_thread_id;
     slot->syscall_fd = task_file_keep(a, tid, "syscall");
     slot->schedstat_fd = -1;

@@ -1,6 +1,6 @@
 /*
  * The disposition of our signal: choose the signal, install our handler, notice a handler that the target installs,
- * restore the target's disposition. JS thread at the start, sampler thread from then on.
+ * restore the target's disposition. Sampler thread only.
  *
  * The kernel gets the address of a gate, a few instructions in a page of their own that jump to the handler. A target
  * that installs its own handler after the attach gets the gate's address as the old one, and may call it or restore it
@@ -9,6 +9,8 @@
 
 #define GATE_BYTES 8192                   /* a page of code, and one with the address that it jumps to */
 #define GATE_CODE_BYTES 4096
+#define GATE_RESTORER 64                  /* where the restorer lies in the code */
+#define FLAG_RESTORER 0x04000000ULL       /* sigaction(2) */
 #define DISPOSITIONS_INTERVAL_NS 250000000ULL
 #define DISPOSITIONS_SOON_NS 1000000ULL   /* before a thread's first signal */
 
@@ -51,13 +53,26 @@ static void signal_choose(struct agent *a)
 }
 
 /* mov target(%rip),%rax; test %rax,%rax; je 1f; jmp *%rax; 1: ret. Keeps the argument registers. */
+static const u8 gate_code[15] = {0x48, 0x8b, 0x05, 0xf9, 0x0f, 0, 0, 0x48, 0x85, 0xc0, 0x74, 0x02, 0xff, 0xe0, 0xc3};
+/* What a handler returns to: mov $15,%rax; syscall (rt_sigreturn), as debuggers know it. A thread has the handler's mask
+ * until then, which drain.c waits for, and where the gate stays, so does this. */
+static const u8 gate_restorer[9] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
+
+/* Take the pages into which the host has written the code, or make some. */
 static u32 gate_new(struct agent *a)
 {
-    static const u8 code[15] = {0x48, 0x8b, 0x05, 0xf9, 0x0f, 0, 0, 0x48, 0x85, 0xc0, 0x74, 0x02, 0xff, 0xe0, 0xc3};
-    u8 *gate = pages_new(GATE_BYTES);
+    u8 *gate = (u8 *)BOOT->gate;
+    if (gate) {
+        BOOT->gate = 0;
+        *(u64 *)(gate + GATE_CODE_BYTES) = (u64)handle_signal_sigsafe;
+        a->gate = gate;
+        return 1;
+    }
+    gate = pages_new(GATE_BYTES);
     if (!gate)
         return 0;
-    bytes_copy(gate, code, sizeof code);
+    bytes_copy(gate, gate_code, sizeof gate_code);
+    bytes_copy(gate + GATE_RESTORER, gate_restorer, sizeof gate_restorer);
     *(u64 *)(gate + GATE_CODE_BYTES) = (u64)handle_signal_sigsafe;
     if (sys_call3(NR_MPROTECT, (u64)gate, GATE_CODE_BYTES, 5 /* PROT_READ|PROT_EXEC */) < 0) {
         pages_free(gate, GATE_BYTES);
@@ -114,27 +129,23 @@ static u64 handler_flags(const struct agent *a)
 /* 0, or an errno. */
 static i32 signal_install(struct agent *a)
 {
-    /* libc's struct sigaction (sigaction(2)): handler 0, mask 8..135, flags 136, restorer 144. libc supplies the
-     * restorer, whose code stays mapped after ours is unmapped. */
-    u64 action[19];
-    u32 i;
-    i32 failed;
+    struct kernel_sigaction action;
+    i64 failed;
     if (!gate_new(a))
         return 12;                        /* ENOMEM */
     a->handler_mask_least = ~0ULL;
     dispositions_read(a);
     a->on_alternate_stack = alternate_is_wanted(a);
-    for (i = 0; i < 19; i++)
-        action[i] = i >= 1 && i <= 16 ? ~0ULL : 0;
-    action[0] = (u64)a->gate;
-    action[1] = a->handler_mask;
-    action[17] = handler_flags(a);
-    failed = libc_sigaction(a->signo, action, (void *)0);
+    action.handler = (u64)a->gate;
+    action.flags = handler_flags(a) | FLAG_RESTORER;
+    action.restorer = (u64)a->gate + GATE_RESTORER;
+    action.mask = a->handler_mask;
+    failed = kernel_sigaction_set(a->signo, &action);
     if (failed) {
         pages_free(a->gate, GATE_BYTES);
         a->gate = (u8 *)0;
     }
-    return failed ? 22 : 0;               /* EINVAL */
+    return (i32)-failed;
 }
 
 /* Return whether our handler is still installed. Checked in each round before a signal is sent; one system call of 0.2

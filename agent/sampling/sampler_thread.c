@@ -22,6 +22,8 @@ static void tsc_calibrate(struct agent *a)
 /* Return whether to end: at the host's command, after its silence, or because of a new filter. */
 static u32 must_end(struct agent *a)
 {
+    control_look(a);
+    credentials_follow(a, now_ns_sigsafe());
     if (a->command == COMMAND_STOP)
         a->stop_reason = STOP_ASKED;
     else if (host_is_silent(a, now_ns_sigsafe()))
@@ -40,7 +42,8 @@ static void wait_for_round(struct agent *a, u64 due_ns)
     while (now_ns < due_ns && a->command == COMMAND_RUN) {
         u64 until_ns = due_ns - now_ns < SLEEP_SLICE_NS ? due_ns : now_ns + SLEEP_SLICE_NS;
         u64 look_ns = newcomers_due_ns(a, now_ns, due_ns);
-        sleep_until_ns(look_ns < until_ns ? look_ns : until_ns);
+        control_sleep_until_ns(a, look_ns < until_ns ? look_ns : until_ns);
+        control_look(a);
         now_ns = now_ns_sigsafe();
         if (look_ns <= now_ns && now_ns < due_ns) {
             newcomers_look(a, now_ns);
@@ -82,7 +85,7 @@ static void sampler_pause(struct agent *a)
     threads_settle(a, now_ns);
     ring_flush(a, now_ns);
     while (a->command == COMMAND_PAUSE && !must_end(a))
-        sleep_until_ns(now_ns_sigsafe() + PAUSE_LOOK_NS);
+        control_sleep_until_ns(a, now_ns_sigsafe() + PAUSE_LOOK_NS);
     now_ns = now_ns_sigsafe();
     a->list_read_ns = now_ns;             /* what threads that start meanwhile have used is not of the recording */
     times_begin(a);
@@ -174,18 +177,11 @@ static void turns_shorten(const struct agent *a)
 static void sampler_begin(struct agent *a)
 {
     u32 i;
-    /* Block all signals except glibc's own 32 and 33: setuid() in the target waits until every thread has handled
-     * 33. */
-    u64 mask = ~(3ULL << 31);
-    sys_call6(NR_RT_SIGPROCMASK, 2 /* SIG_SETMASK */, (u64)&mask, 0, 8, 0, 0);
-    store_release_u32((volatile u32 *)&a->sampler_tid, (u32)sys_call3(NR_GETTID, 0, 0, 0));
     if (is_sandboxed(a)) {
         a->host_fd = -1;
-        store_release_u32(&a->has_descriptors, 1);
         return;
     }
-    descriptors_unshare(a);
-    stack_notes_find(a);
+    thread_pointers_prepare(a);
     rooms_begin(a);
     turns_shorten(a);
     for (i = 0; i < a->slot_count; i++) {
@@ -213,9 +209,9 @@ static void sampler_end(struct agent *a)
     ring_close(a, a->stop_reason);
 }
 
-static void *sampler_main(void *argument)
+/* Sample until the end. */
+static void sampler_main(struct agent *a)
 {
-    struct agent *a = argument;
     u64 due_ns, now_ns;
     sampler_begin(a);
     due_ns = now_ns_sigsafe();
@@ -240,5 +236,4 @@ static void *sampler_main(void *argument)
     }
     sampler_end(a);
     store_release_u32(&a->has_ended, 1);
-    return (void *)0;
 }

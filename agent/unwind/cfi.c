@@ -10,7 +10,7 @@
  * one in the section. A malformed FDE is skipped as a whole. The section ends at its first zero-length record, as for
  * libgcc (none of 2 261 binaries on one machine has records after it).
  *
- * Context: normal thread. No libc, no writable globals (TinyCC under Frida makes them read-only).
+ * Context: normal thread. No libc, no writable globals (they are read-only in the target).
  *
  * Sources: DWARF 5, 6.4 and 7.24; Linux Standard Base 5.0 Core, 10.6 (.eh_frame); libgcc's unwind-dw2.c for what the
  * documents do not specify.

@@ -1,25 +1,8 @@
-/*
- * Compile one .eh_frame and report the time; built after the agent's sources, by gcc into a program and by Frida's
- * TinyCC inside a target, where `clock_gettime`, `mmap` and `munmap` are passed in.
- */
-#ifdef __TINYC__
-#define MAP_FRESH 0x22 /* MAP_PRIVATE | MAP_ANONYMOUS */
-#define READ_WRITE 3
-struct bench_time {
-    long long seconds;
-    long long nanoseconds;
-};
-extern int clock_gettime(int clock, struct bench_time *now);
-extern void *mmap(void *address, unsigned long long bytes, int rights, int flags, int fd, long long offset);
-extern int munmap(void *address, unsigned long long bytes);
-#else
+/* Compile one .eh_frame and report the time; built after the agent's sources. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <time.h>
-#define MAP_FRESH (MAP_PRIVATE | MAP_ANONYMOUS)
-#define READ_WRITE (PROT_READ | PROT_WRITE)
-#endif
 
 struct bench_result {
     unsigned long long ns;
@@ -32,25 +15,19 @@ struct bench_result {
 
 static unsigned long long bench_now_ns(void)
 {
-#ifdef __TINYC__
-    struct bench_time now;
-    clock_gettime(1 /* CLOCK_MONOTONIC */, &now);
-    return (unsigned long long)now.seconds * 1000000000ULL + (unsigned long long)now.nanoseconds;
-#else
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (unsigned long long)now.tv_sec * 1000000000ULL + (unsigned long long)now.tv_nsec;
-#endif
 }
 
 static void *bench_pages(unsigned long long bytes)
 {
-    return mmap((void *)0, bytes, READ_WRITE, MAP_FRESH, -1, 0);
+    return mmap((void *)0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
 
 /* Compile as compile.c does, from a copy of the section. Returns 0, or -1. */
-int bench_compile(const unsigned char *section, unsigned long long bytes, unsigned long long file_addr,
-                  unsigned long long text_start, unsigned long long text_end, struct bench_result *result)
+static int bench_compile(const unsigned char *section, unsigned long long bytes, unsigned long long file_addr,
+                         unsigned long long text_start, unsigned long long text_end, struct bench_result *result)
 {
     struct cfi_input input = {section, bytes, file_addr, text_start, text_end, 0 /* not .debug_frame */};
     struct cfi_result compiled;
@@ -78,7 +55,6 @@ int bench_compile(const unsigned char *section, unsigned long long bytes, unsign
     return code;
 }
 
-#ifndef __TINYC__
 /* usage: cfi_time SECTION FILE_ADDR TEXT_START TEXT_END; prints the fields of bench_result. */
 int main(int count, char **arguments)
 {
@@ -100,4 +76,3 @@ int main(int count, char **arguments)
            result.scratch_bytes);
     return 0;
 }
-#endif

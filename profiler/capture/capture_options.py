@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..inject.ways import AUTO, WAYS
+
+__all__ = ["AUTO", "BUDGET_PPM", "WAYS", "CaptureOptions"]
+
 # 1 % of a core.
 BUDGET_PPM = 10_000
 
@@ -17,4 +21,5 @@ class CaptureOptions:
     inlines: bool = True
     symbol_dirs: tuple[str, ...] = ()
     debuginfod_urls: tuple[str, ...] = ()  # servers to ask for debug files; empty: no requests
+    inject: str = AUTO  # the way into the process: inject.ways.WAYS
     enable_perf_map: bool = False  # ask the runtime of .NET to write one meanwhile

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from ..analysis.unattributed import unattributed_notes
 from ..errors import FlametapError, UsageError
-from ..inject.client import Injector
+from ..inject.client import InjectorClient
 from ..inject.link.endings import END_REASONS
 from ..linux import procfs
 from ..linux.child_processes import child_processes
@@ -72,7 +72,7 @@ class Capture(Views):
         self.command = ""
         self.error: FlametapError | None = None  # why the recording ended early
         self.exit_status: ExitStatus | None = None  # of the target, if it ended while attached
-        self._session = Injector(pid)
+        self._session = InjectorClient(pid, self.options.inject)
         self._perf_map = DotnetPerfMap(pid, self.options.enable_perf_map)
         self._target: ExitWatch | None = None
         self._heartbeat: Heartbeat | None = None

@@ -15,6 +15,7 @@ class AttachOptions:
     symbol_dirs: tuple[str, ...] = ()
     debuginfod_urls: tuple[str, ...] = ()
     enable_perf_map: bool = False
+    inject: str = "auto"
     force: bool = False
     verbose: bool = False
     verify_detach: bool = False

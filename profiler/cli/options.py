@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from ..capture.capture_options import AUTO, WAYS
 from ..capture.limits import check_budget_ppm, check_rate_hz
 from ..errors import UsageError
 from .attach_options import AttachOptions
@@ -250,6 +251,7 @@ def _with_how(command: Callable[..., int]) -> Callable[..., int]:
         debuginfod: bool,
         debuginfod_urls: tuple[str, ...],
         enable_perf_map: bool,
+        inject: str,
         force: bool,
         verbose: bool,
         verify_detach: bool = False,
@@ -262,6 +264,7 @@ def _with_how(command: Callable[..., int]) -> Callable[..., int]:
             symbol_dirs=symbol_dirs,
             debuginfod_urls=servers(debuginfod, debuginfod_urls),
             enable_perf_map=enable_perf_map,
+            inject=inject,
             force=force,
             verbose=verbose,
             verify_detach=verify_detach,
@@ -307,6 +310,14 @@ def _with_sampling_options(command: _Command, rate: str, budget_percent: str) ->
                 is_flag=True,
                 help="Ask the runtime of a .NET program (8 or newer) to write the names of its "
                 "methods to /tmp/perf-PID.map while it is recorded; the file is then removed.",
+            ),
+            click.option(
+                "--inject",
+                type=click.Choice(WAYS),
+                default=AUTO,
+                show_default=True,
+                help="The way into the process: direct stops one thread for 0.1 ms and calls "
+                "nothing of the program; frida is for kernels where that cannot be done.",
             ),
             click.option(
                 "--force",

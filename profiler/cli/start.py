@@ -34,7 +34,7 @@ def prepared(pid: int, how: AttachOptions, progress: Progress) -> Iterator[Captu
         TargetDiedError: a fault killed the process while flametap was attached.
         FlametapError: the process cannot be attached to, or not without harm.
     """
-    ready = preflight.check(pid, force=how.force)
+    ready = preflight.check(pid, force=how.force, way=how.inject)
     for warning in ready.warnings:
         progress.warn(warning)
     progress.step(f"attaching to {pid} ({ready.command})")
@@ -49,6 +49,7 @@ def prepared(pid: int, how: AttachOptions, progress: Progress) -> Iterator[Captu
         symbol_dirs=how.symbol_dirs,
         debuginfod_urls=how.debuginfod_urls,
         enable_perf_map=how.enable_perf_map,
+        inject=how.inject,
     )
     capture = Capture(pid, options)
     try:

@@ -1,7 +1,7 @@
-"""The profiler's end of an attach: asks the process that holds Frida (``server``), and
-maps the ring that the agent writes.
+"""The profiler's end of an attach: asks the process that attaches (``server``), and maps the ring
+that the agent writes.
 
-One ``Injector`` is one attach: ``attach``, ``start``, ``stop``, ``detach``, ``close``.
+One ``InjectorClient`` is one attach: ``attach``, ``start``, ``stop``, ``detach``, ``close``.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ..wire.ring import Ring
 from .link import ring_file
 from .link.endings import END_REASONS
 from .rpc import MAX_PACKET_BYTES, decode, encode
+from .ways import AUTO
 
 # It ends when Frida does, which takes some milliseconds, and 5 s at the most.
 EXIT_TIMEOUT_S = 6.0
@@ -33,31 +34,35 @@ ANSWER_TIMEOUT_S = 120.0
 FIRST_OWN_DESCRIPTOR = 3
 
 
-def spawn(link: socket.socket, pid: int) -> subprocess.Popen[bytes] | None:
+def spawn(link: socket.socket, pid: int, way: str) -> subprocess.Popen[bytes] | None:
     """Start the process at the other end of ``link``; the tests have a thread there.
 
     It must not be killed for want of memory while it has hold of the target.
     """
     with out_of_memory.dying_as_others():
         return helper_process.start(
-            "flametap.inject.server", link.fileno(), pid, descriptors=[link.fileno()]
+            "flametap.inject.server", link.fileno(), pid, way, descriptors=[link.fileno()]
         )
 
 
-class Injector:
+class InjectorClient:
     """See the module.
 
     Args:
         pid: the target; preflight has approved of it.
+        way: one of ``ways.WAYS``.
 
     Attributes:
+        fallback_reason: why Frida is the way in though nobody asked for that; empty if it is not.
         ring: what the agent writes, from ``attach`` to ``close``.
         ended: set when the attach is over, for whatever reason.
         end_reason: which; empty if it was our own doing.
     """
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, way: str = AUTO) -> None:
         self.pid = pid
+        self.fallback_reason = ""
+        self._way = way
         self.ring: Ring | None = None
         self.ended = threading.Event()
         self.end_reason = ""
@@ -81,7 +86,7 @@ class Injector:
             pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             self._link, theirs = (_above_standard(end) for end in pair)
             with theirs:
-                self._process = spawn(theirs, self.pid)
+                self._process = spawn(theirs, self.pid, self._way)
             threading.Thread(target=self._receive, daemon=True, name="flametap-injector").start()
         except (OSError, RuntimeError) as error:  # RuntimeError: no thread
             if self._link is not None:
@@ -90,7 +95,7 @@ class Injector:
             raise AttachFailedError(
                 f"no process to attach from: {error}", "free memory or raise ulimit -u"
             ) from error
-        self._ask("attach", rate_hz)
+        self.fallback_reason = str(self._ask("attach", rate_hz))
         try:
             self._mapping = ring_file.mapped(self._ring_descriptor)
         except OSError as error:
@@ -220,7 +225,6 @@ class Injector:
         self._link.close()
 
     def _end(self, reason: str) -> None:
-        # To Frida a connection that is hung up looks like a target that has exited.
         if not self.ended.is_set() and not self.end_reason and not self._is_leaving:
             self.end_reason = reason
         self.ended.set()

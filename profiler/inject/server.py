@@ -1,9 +1,9 @@
-"""The process that holds Frida: it attaches, and it lets go whatever becomes of the profiler.
+"""The process that attaches: it lets go of the target whatever becomes of the profiler.
 
-While Frida has the target's main thread run its functions, nobody may die: a thread that is
-released in the middle of a call does not come back to what it was doing. A profiler can be killed
-at any moment. So this is a process of its own that nobody kills, and that ends when it has
-detached: soon after the other end of its connection has closed. What is said there: ``rpc``.
+A profiler can be killed at any moment. What it has changed for the time of the attach, as the masks
+of threads, has to be put back all the same; and while Frida has the target's main thread run its
+functions, nobody may die. So this is a process of its own that nobody kills, and that ends when it
+has detached: soon after the other end of its connection has closed. What is said there: ``rpc``.
 """
 
 from __future__ import annotations
@@ -20,30 +20,36 @@ from typing import Any
 
 from ..errors import AttachFailedError, CannotAttachError, FlametapError
 from ..linux import procfs
-from .frida.session import Session
-from .link.endings import END_REASONS
+from .link.session import Session
 from .rpc import MAX_PACKET_BYTES, decode, encode
+from .ways import AUTO, injector_for
 
 CALLS = ("attach", "set_recipes", "start", "set_paused", "set_rate", "stop", "detach")
 IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 # What an attach takes when nothing is wrong. Whoever wants to leave does not wait for more.
 PATIENCE_S = 2.0
-REASON_TIMEOUT_S = 0.5
 # Another one may just be leaving.
 CLAIM_TIMEOUT_S = 2.0
 
 
-def main(descriptor: int, pid: int) -> None:
-    """Serve one attach to ``pid`` over a socket; return when it is over."""
+def main(descriptor: int, pid: int, way: str) -> None:
+    """Serve one attach to ``pid`` over a socket; return when it is over.
+
+    Args:
+        descriptor: the socket.
+        pid: the target.
+        way: one of ``ways.WAYS``.
+    """
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
     with socket.socket(fileno=descriptor) as link:
-        serve(link, pid)
+        serve(link, pid, way)
 
 
-def serve(link: socket.socket, pid: int) -> None:
+def serve(link: socket.socket, pid: int, way: str = AUTO) -> None:
     """See the module."""
-    session = Session(pid)
+    injector, reason = injector_for(pid, way)
+    session = Session(pid, injector)
     claim = contextlib.ExitStack()
     requests: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
     is_alone = threading.Event()
@@ -51,6 +57,8 @@ def serve(link: socket.socket, pid: int) -> None:
     try:
         while (request := requests.get()) is not None and not is_alone.is_set():
             answer, descriptors = _answer(session, request, claim)
+            if descriptors:
+                answer["answer"] = reason
             with contextlib.suppress(OSError):
                 socket.send_fds(link, [encode(answer)], descriptors)
             if descriptors:
@@ -84,8 +92,8 @@ def _receive(
 def _claim(claim: contextlib.ExitStack, pid: int) -> None:
     """Take a process for us alone, until ``claim`` closes or we end.
 
-    Two of Frida's agents with scripts in one process do not bear each other: when the older one
-    leaves, the process aborts. The lock lies on a file that only those can open who may attach
+    Two agents in one process would take each other's signal, and two of Frida's abort the process
+    when the older one leaves. The lock lies on a file that only those can open who may attach
     (``/proc/PID/mem`` in proc(5), flock(2)): nobody else can keep us out.
 
     Raises:
@@ -136,12 +144,5 @@ def _answer(
 
 def _tell_end(link: socket.socket, session: Session) -> None:
     session.ended.wait()
-    # Where the target has become another program, Frida takes leave first and then says why.
-    deadline = time.monotonic() + REASON_TIMEOUT_S
-    while not session.end_reason and time.monotonic() < deadline:
-        time.sleep(REASON_TIMEOUT_S / 10)
-    reason = session.end_reason
-    if not reason and session.attached.is_replaced():  # Frida's word may be later still
-        reason = END_REASONS["process-replaced"]
     with contextlib.suppress(OSError):
-        link.send(encode({"ended": reason}))
+        link.send(encode({"ended": session.end_reason}))

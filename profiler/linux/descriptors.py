@@ -6,24 +6,29 @@ import ctypes
 import os
 
 from .ptrace import syscall
-from .syscalls import syscall_number
+from .syscalls import syscall_numbers
 
-_PIDFD_GETFD = syscall_number("pidfd_getfd")
+_PIDFD_OPEN, _PIDFD_GETFD = syscall_numbers("pidfd_open", "pidfd_getfd")
+_PIDFD_THREAD = os.O_EXCL  # <linux/pidfd.h>, since Linux 6.9
 
 
-def duplicate(pid: int, fd: int) -> int:
-    """Return a descriptor of ours for the open file that a process has as ``fd``. Opens nothing.
+def duplicate_of_thread(tid: int, fd: int) -> int:
+    """Return a descriptor of ours for the open file that a thread has as ``fd`` in its own table.
+    Opens nothing.
 
     Raises:
-        OSError: ENOSYS before Linux 5.6; EPERM without the right to trace the process; EBADF if it
-            has no such descriptor; ESRCH if it has exited.
+        OSError: EINVAL before Linux 6.9; EPERM without the right to trace the process; EBADF if the
+            thread has no such descriptor; ESRCH if it has exited.
     """
-    pidfd = os.pidfd_open(pid)
+    pidfd = _succeeded(syscall(_PIDFD_OPEN, tid, _PIDFD_THREAD))
     try:
-        own_fd = syscall(_PIDFD_GETFD, pidfd, fd, 0)
-        if own_fd < 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number))
-        return own_fd
+        return _succeeded(syscall(_PIDFD_GETFD, pidfd, fd, 0))
     finally:
         os.close(pidfd)
+
+
+def _succeeded(result: int) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result

@@ -39,6 +39,9 @@ _ON_SOCKETS = syscall_numbers(
     "connect", "sendto", "recvfrom", "sendmsg", "recvmsg", "recvmmsg", "sendmmsg"
 )
 
+# Calls that a stop ends with EINTR unless they are made to begin again.
+ENDED_BY_STOPS = frozenset((*TIMEOUTS, *_IN_MILLISECONDS, *_ON_SOCKETS))
+
 
 def prepare(tid: int, *, has_just_begun: bool = False) -> bool:
     """Have the wait that a thread was stopped in begin again when the thread continues.

@@ -1,8 +1,8 @@
 """What a seccomp filter would do to the system calls that an attach makes in the target.
 
 A filter is a small program of classic BPF that the kernel runs before every system call; it decides
-by number and arguments. ``decide`` runs it for each call of ``ATTACH_CALLS`` and says which of them
-would kill the process and which would fail. Pure: ``seccomp_filters`` reads the programs.
+by number and arguments. ``decide`` runs it for each call of ``seccomp_calls`` and says which of
+them would kill the process and which would fail. Pure: ``seccomp_filters`` reads the programs.
 
 Source: Documentation/userspace-api/seccomp_filter.rst, <linux/seccomp.h>, <linux/filter.h>,
 seccomp(2).
@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .arch_x86_64 import AUDIT_ARCH
+from .seccomp_calls import DIRECT, FRIDA, MASK, MUST_SUCCEED, OPTIONAL, POINTER, THREADS, TIMERS
 from .syscalls import syscall_number
 
 # One instruction: struct sock_filter {u16 code; u8 jt; u8 jf; u32 k}.
@@ -24,7 +25,6 @@ INSTRUCTION = struct.Struct("=HBBI")
 _DATA = struct.Struct("=iIQ6Q")
 # The kernel takes no longer program (BPF_MAXINSNS), and jumps only lead forward: it always ends.
 MAX_INSTRUCTIONS = 4096
-MASK = 0xFFFFFFFF
 
 # Actions, the most drastic first when compared as signed numbers.
 KILL_PROCESS, KILL_THREAD, TRAP, ERRNO = 0x80000000, 0x00000000, 0x00030000, 0x00050000
@@ -33,129 +33,6 @@ ACTION_MASK = 0xFFFF0000
 DEADLY = (KILL_PROCESS, KILL_THREAD, TRAP)
 FAILING = (ERRNO, TRACE)  # without a tracer TRACE is ENOSYS
 
-AF_UNIX, SOCK_STREAM, SOCK_CLOEXEC = 1, 1, 0x80000
-AT_FDCWD = 0xFFFFFF9C
-POINTER = 0x7F0000001000
-# Of glibc's pthread_create.
-CLONE_FLAGS = 0x3D0F00
-PR_SET_NAME = 15
-F_GETFD, F_SETFD, F_ADD_SEALS = 1, 2, 1033
-FUTEX_WAIT, FUTEX_WAKE = 0x80, 0x81
-
-# What Frida's injection, its agent and ours call, with the arguments a filter may look at: seen
-# with a filter that reports every call (frida 17.26, glibc 2.36), newer glibc's added.
-_CALLS: dict[str, tuple[int, ...]] = {
-    "mmap": (0, 1 << 20, 7, 0x22, MASK),
-    "mprotect": (POINTER, 4096, 5),
-    "munmap": (POINTER, 4096),
-    "mremap": (POINTER, 4096, 8192, 1),
-    "madvise": (POINTER, 4096, 4),
-    "brk": (),
-    "openat": (AT_FDCWD, POINTER, 0x80000),
-    "read": (3, POINTER, 64),
-    "pread64": (3, POINTER, 64),
-    "write": (3, POINTER, 8),
-    "close": (3,),
-    "fstat": (3, POINTER),
-    "newfstatat": (3, POINTER, POINTER, 0x1000),
-    "getdents64": (3, POINTER, 32768),
-    "fcntl": (3, F_SETFD, 1),
-    "dup3": (3, 4, 0x80000),
-    "pipe2": (POINTER, 0x80000),
-    "eventfd2": (0, 0x80800),
-    "poll": (POINTER, 1, 0),
-    "ppoll": (POINTER, 1, 0, 0, 8),
-    "access": (POINTER, 4),
-    "uname": (POINTER,),
-    "socketpair": (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, POINTER),
-    "socket": (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0),
-    "connect": (3, POINTER, 64),
-    "sendto": (3, POINTER, 1, 0x4000, 0, 0),
-    "sendmsg": (3, POINTER, 0x4000),
-    "recvmsg": (3, POINTER, 0),
-    "recvfrom": (3, POINTER, 64, 0, 0, 0),
-    "getsockopt": (3, 1, 3, POINTER, POINTER),
-    "setsockopt": (3, 1, 7, POINTER, 4),
-    "getsockname": (3, POINTER, POINTER),
-    "getpeername": (3, POINTER, POINTER),
-    "shutdown": (3, 2),
-    "clone3": (POINTER, 88),
-    "clone": (CLONE_FLAGS, POINTER, POINTER, POINTER, POINTER),
-    "rseq": (POINTER, 32, 0, 0x53053053),
-    "set_robust_list": (POINTER, 24),
-    "get_robust_list": (0, POINTER, POINTER),
-    "prctl": (PR_SET_NAME, POINTER),
-    "sigaltstack": (0, POINTER),
-    "sched_getaffinity": (0, 32, POINTER),
-    "sched_yield": (),
-    "gettid": (),
-    "getpid": (),
-    "geteuid": (),
-    "getegid": (),
-    "futex": (POINTER, FUTEX_WAIT, 0),
-    "prlimit64": (0, 7, 0, POINTER),
-    "clock_gettime": (1, POINTER),
-    "clock_nanosleep": (1, 0, POINTER, 0),
-    "getrandom": (POINTER, 16, 1),
-    "rt_sigaction": (23, POINTER, POINTER, 8),
-    "rt_sigprocmask": (2, POINTER, POINTER, 8),
-    "rt_sigpending": (POINTER, 8),
-    "exit": (0,),
-    "restart_syscall": (),  # made by the kernel for a thread that was stopped in its sleep
-    "memfd_create": (POINTER, 0xB),
-    "ftruncate": (3, 1 << 22),
-    "close_range": (0, MASK, 2),
-    "process_vm_readv": (0, POINTER, 1, POINTER, 1, 0),
-    "rt_tgsigqueueinfo": (0, 0, 23, POINTER),
-    "rt_sigreturn": (),
-}
-# The same calls with other arguments: the agent seals its ring.
-_OTHER_ARGUMENTS: dict[str, tuple[int, ...]] = {"fcntl": (3, F_ADD_SEALS, 7)}
-# Without these the sampler's rounds decide when a thread is sampled, and not its CPU clock.
-_TIMER_CALLS: dict[str, tuple[int, ...]] = {
-    "timer_create": (MASK, POINTER, POINTER),
-    "timer_settime": (0, 0, POINTER, 0),
-    "timer_delete": (0,),
-    "clock_getres": (6, POINTER),
-    "uname": (POINTER,),
-}
-# Threads that the target had before run only our signal handler, and sleeps that go on after it.
-_THREAD_CALLS = (
-    "rt_sigreturn",
-    "restart_syscall",
-    "process_vm_readv",
-    "rt_sigprocmask",
-    "rt_sigpending",
-    "rt_sigaction",
-    "clock_gettime",
-    "getpid",
-    "gettid",
-    "getsockopt",
-)
-# What fails without them: nothing, or what the text says.
-OPTIONAL = {
-    "get_robust_list": "",
-    "sched_getaffinity": "",
-    "access": "",
-    "uname": "",
-    "madvise": "",
-    "brk": "",
-    "mremap": "",
-    "sched_yield": "",
-    "socket": "",  # only where socketpair fails
-    "connect": "",
-    "shutdown": "",
-    "getpeername": "",
-    "setsockopt": "",
-    "sigaltstack": "",
-    "prctl": "",
-    "getrandom": "",
-    "rt_sigpending": "",  # a wait is then started again, whatever else is pending
-    "rt_tgsigqueueinfo": "running threads cannot be sampled",
-}
-# An error in place of these is as bad: the thread continues where it never was, or wakes too early;
-# glibc aborts; Frida reads what it then could not be sure of (each tried, glibc 2.36, frida 17.26).
-_MUST_SUCCEED = ("rt_sigreturn", "restart_syscall", "exit", "rseq", "process_vm_readv")
 # glibc continues with clone when told that there is no clone3, and only then.
 _NO_CLONE3 = ERRNO | errno.ENOSYS
 
@@ -169,27 +46,29 @@ class Decision:
     missing: tuple[str, ...] = ()  # what does not work without the others, in words
 
 
-def decide(programs: Sequence[bytes], *, is_main_thread: bool) -> Decision:
+def decide(programs: Sequence[bytes], *, is_main_thread: bool, is_direct: bool = True) -> Decision:
     """Run all filters of a thread for all calls that it, or a thread born of it, would make.
 
     Args:
         programs: the filters, each a row of ``INSTRUCTION``; the kernel runs them all.
-        is_main_thread: it is the one that the injection runs on.
+        is_main_thread: our thread inherits its filters; others only run our signal handler.
+        is_direct: the way in; else Frida's.
 
     Raises:
         ValueError: a program that is none.
     """
-    names = _CALLS if is_main_thread else _THREAD_CALLS
+    calls = DIRECT if is_direct else FRIDA
+    names = calls if is_main_thread else THREADS
     decoded = [list(INSTRUCTION.iter_unpack(program)) for program in programs]
     deadly, failing, missing = [], [], []
     for name in names:
-        variants = [table[name] for table in (_CALLS, _OTHER_ARGUMENTS) if name in table]
+        variants = calls.get(name, ((),))
         answers = (_run(program, name, args) for program in decoded for args in variants)
         answer = min(answers, key=_severity, default=ALLOW)
         if name == "clone3" and answer == _NO_CLONE3:
             continue
         action = answer & ACTION_MASK
-        if action in DEADLY or (action in FAILING and name in _MUST_SUCCEED):
+        if action in DEADLY or (action in FAILING and name in MUST_SUCCEED):
             deadly.append(name)
         elif action in FAILING and name not in OPTIONAL:
             failing.append(name)
@@ -211,7 +90,8 @@ def allows_timers(programs: Sequence[bytes]) -> bool:
     return all(
         _run(program, name, args) & ACTION_MASK in (ALLOW, LOG)
         for program in decoded
-        for name, args in _TIMER_CALLS.items()
+        for name, variants in TIMERS.items()
+        for args in variants
     )
 
 

@@ -3,20 +3,14 @@
 A check only reads ``/proc``, so the target does not notice it. The exception are seccomp filters:
 to read them, we stop the threads that have one (``seccomp_filters``). A check returns a finding, or
 raises the error that refuses the attach. ``preflight`` runs the checks in the order of ``CHECKS``.
-Each reason was tested with Frida 17.26:
 
-static program        glibc: the attempt kills it; Go, musl: frozen until we exit
-musl                  the agent does not load
-ThreadSanitizer       its functions crash in threads that it does not know
-lone malloc           threads of ours and the program's corrupt its memory: GNU Common Lisp dies
-valgrind              Frida's loader crashes in it
-stopped               the stop is lost: the program runs after the attempt
-already traced        the attempt fails after 10 s
+stopped               no thread could run the agent's first steps
+already traced        the kernel allows one tracer
 no /proc of its own   the agent would look for threads of another process
 seccomp, strict mode  the first system call of the agent kills the process
 seccomp filter        evaluated for each system call that an attach makes (``seccomp``)
-no spare tasks        GLib aborts the process when a thread cannot be started
-no spare mappings     GLib aborts the process when memory cannot be mapped
+no spare tasks        our thread could not be made; Frida's would abort the process
+no spare mappings     the same for memory
 no spare memory       the kernel kills the largest process of the control group
 """
 
@@ -27,27 +21,25 @@ import time
 from collections.abc import Callable
 
 from ..errors import CannotAttachError, PermissionRefusedError
-from ..linux import executable, procfs, seccomp, seccomp_filters
-from ..linux.elf_headers import EM_X86_64
+from ..linux import procfs, seccomp, seccomp_filters
 from ..linux.tasks import is_of_kernel
 from . import permissions
 from .finding import Finding, Severity, Target
 from .other_agents import check_other_agent
 from .own_procfs import check_own_procfs
+from .program_check import check_program
 from .spare_memory import check_spare_memory
 from .spare_tasks import check_spare_tasks
 
 # Frida opens up to 14 at a time. With fewer, its agent stays in the target without a connection.
 REQUIRED_SPARE_DESCRIPTORS = 24
-# Enough for the agent and its 8 thread stacks. With less, the attach fails half-way or GLib aborts.
-REQUIRED_SPARE_BYTES = 256 << 20
-# An attach takes some 90. With fewer, GLib aborts the process.
-REQUIRED_SPARE_MAPPINGS = 256
+# Enough for the agent, and for 8 thread stacks of Frida's: with less GLib aborts the process.
+REQUIRED_SPARE_BYTES = {True: 96 << 20, False: 256 << 20}  # by whether the way in is the direct one
+# An attach takes 13, by Frida some 90.
+REQUIRED_SPARE_MAPPINGS = {True: 64, False: 256}
 
 # Uninterruptible sleep (state "D") mostly ends soon: a disk read, a vfork.
 UNINTERRUPTIBLE_WAIT_S = 0.5
-VALGRIND_TOOL_SUFFIXES = ("-amd64-linux", "-x86-linux")
-VALGRIND_MAPPINGS = ("vgpreload_", "vgdb-pipe-shared-mem-vgdb-")
 # Read the own filters of at most this many threads besides the main thread: reading stops a thread.
 FILTERED_THREADS_MAX = 64
 
@@ -108,7 +100,7 @@ def _check_state(name: str, target: Target) -> Finding:
             f"continue it first: kill -CONT {target.pid}",
         )
     deadline = time.monotonic() + UNINTERRUPTIBLE_WAIT_S
-    while state == "D":
+    while state == "D" and not target.is_direct:  # it may be any other thread that is stopped
         if time.monotonic() > deadline:
             raise CannotAttachError(
                 f"{target.subject} is in uninterruptible sleep (state D); an attach would hang",
@@ -140,91 +132,15 @@ def _check_permission(name: str, target: Target) -> Finding:
     return Finding(name, Severity.OK, "the kernel allows us to trace it")
 
 
-def _check_program(name: str, target: Target) -> Finding:
-    try:
-        descriptor = procfs.open_program(target.pid, target.proc)
-    except FileNotFoundError:
-        raise CannotAttachError(
-            f"{target.subject} has no program to attach to: it is exiting",
-            "nothing is left to profile",
-        ) from None
-    try:
-        found = executable.read_program(descriptor)
-    finally:
-        os.close(descriptor)
-    if found is None:
-        raise CannotAttachError(f"{target.subject} does not run an ELF program")
-    _refuse_program(found, target)
-    if found.has_lone_malloc and target.status.threads == 1:
-        return _lone_malloc(name, target)
-    return Finding(name, Severity.OK, "a 64-bit program that uses glibc")
-
-
-def _lone_malloc(name: str, target: Target) -> Finding:
-    message = (
-        f"{target.subject} has a malloc of its own and no threads; if it is not made for threads, "
-        "as that of GNU Common Lisp, the agent's would corrupt the program's memory"
-    )
-    hint = "profile it with perf; if its malloc may be called by several threads at once: --force"
-    return Finding.unless_forced(name, message, hint)
-
-
-def _refuse_valgrind(target: Target) -> None:
-    """Refuse a program that valgrind interprets: its threads run valgrind's code.
-
-    The executable is then valgrind's tool (memcheck-amd64-linux). Valgrind preloads its own
-    libraries into the program, and maps memory for its debugger server into every process.
-    """
-    tool = os.readlink(f"{target.proc}/{target.pid}/exe").removesuffix(" (deleted)")
-    if tool.endswith(VALGRIND_TOOL_SUFFIXES) and any(
-        mapping.name.startswith(VALGRIND_MAPPINGS) for mapping in target.mappings()
-    ):
-        raise CannotAttachError(
-            f"{target.subject} is a program run by valgrind, which interprets its code; flametap "
-            "can only attach to code that the processor runs itself",
-            "run the program without valgrind, or profile it with valgrind --tool=callgrind",
-        )
-
-
-def _refuse_program(found: executable.Program, target: Target) -> None:
-    """Refuse a program into which Frida cannot load its agent."""
-    subject = target.subject
-    _refuse_valgrind(target)
-    if found.bits != 64 or found.machine != EM_X86_64:
-        machine = executable.MACHINES.get(found.machine, f"ELF machine {found.machine}")
-        raise CannotAttachError(
-            f"{subject} is a {found.bits}-bit {machine} program; flametap attaches to 64-bit "
-            "x86-64 programs",
-            "profile a 64-bit build of it",
-        )
-    mapped = {mapping.name for mapping in target.mappings()}
-    if found.has_thread_sanitizer or any(name.startswith("libtsan.so") for name in mapped):
-        raise CannotAttachError(
-            f"{subject} is built with ThreadSanitizer, which ends the program when it meets "
-            "threads that it has not seen start, as the agent's",
-            "profile a build without -fsanitize=thread",
-        )
-    if found.is_musl or any("ld-musl" in name for name in mapped):
-        raise CannotAttachError(
-            f"{subject} uses the musl C library; Frida's agent needs glibc",
-            "profile a build against glibc (a debian image instead of alpine)",
-        )
-    # Decide by the mappings: the program may have been started as an argument of the loader.
-    if any(name == "libc.so.6" or name.startswith("libc-2.") for name in mapped):
-        return
-    if not found.interpreter:
-        remedy = {
-            "Go": "build it with CGO_ENABLED=1 -ldflags '-linkmode=external', or use its pprof",
-            "glibc": "link it without -static",
-        }.get(found.static_kind, "link it dynamically against glibc")
-        raise CannotAttachError(
-            f"{subject} is statically linked ({found.static_kind}); attaching would "
-            + ("kill it" if found.static_kind == "glibc" else "freeze it"),
-            remedy,
-        )
-    raise CannotAttachError(
-        f"{subject} has no glibc mapped; Frida's agent needs it",
-        "if it has only just been started, try again",
+def _check_way(name: str, target: Target) -> Finding:
+    if target.is_direct:
+        return Finding(name, Severity.OK, "direct: one thread is stopped once, for 0.1 ms")
+    if not target.fallback_reason:
+        return Finding(name, Severity.OK, "frida, as asked for")
+    return Finding(
+        name,
+        Severity.WARNING,
+        f"frida, which stops the main thread for 0.1 s and more: {target.fallback_reason}",
     )
 
 
@@ -259,7 +175,9 @@ def _check_seccomp(name: str, target: Target) -> Finding:
         programs = seccomp_filters.read_filters(tid, counts[tid]) if is_real else None
         if programs is None:
             return _unreadable_filter(name, target, max(counts.values()))
-        decision = seccomp.decide(programs, is_main_thread=tid == target.pid)
+        decision = seccomp.decide(
+            programs, is_main_thread=tid == target.pid, is_direct=target.is_direct
+        )
         _refuse_filter(decision, target)
         missing.update(decision.missing)
     if missing:
@@ -303,28 +221,32 @@ def _unreadable_filter(name: str, target: Target, filters_count: int) -> Finding
 
 
 def _check_limits(name: str, target: Target) -> Finding:
+    is_direct = target.is_direct
     spare = procfs.spare_descriptors(target.pid, target.proc)
+    if is_direct:  # in a table of its own
+        spare, _ = procfs.read_limits(target.pid, "Max open files", target.proc)
     if spare is not None and spare < REQUIRED_SPARE_DESCRIPTORS:
         raise CannotAttachError(
-            f"{target.subject} may open only {max(spare, 0)} more files (RLIMIT_NOFILE); the agent "
-            f"needs {REQUIRED_SPARE_DESCRIPTORS}",
+            f"{target.subject} may open only {max(spare, 0)} {'' if is_direct else 'more '}files "
+            f"(RLIMIT_NOFILE); the agent needs {REQUIRED_SPARE_DESCRIPTORS}",
             f"raise that limit: prlimit --pid {target.pid} --nofile=1024",
         )
     for spare_bytes, what, limit, option in (
         (procfs.spare_address_bytes(target.pid, target.proc), "memory", "RLIMIT_AS", "as"),
         (procfs.spare_data_bytes(target.pid, target.proc), "private memory", "RLIMIT_DATA", "data"),
     ):
-        if spare_bytes is not None and spare_bytes < REQUIRED_SPARE_BYTES:
+        required_bytes = REQUIRED_SPARE_BYTES[is_direct]
+        if spare_bytes is not None and spare_bytes < required_bytes:
             raise CannotAttachError(
                 f"{target.subject} may map only {max(spare_bytes, 0) >> 20} MB more {what} "
-                f"({limit}); the agent needs {REQUIRED_SPARE_BYTES >> 20} MB of addresses",
+                f"({limit}); the agent needs {required_bytes >> 20} MB of addresses",
                 f"raise that limit: prlimit --pid {target.pid} --{option}=unlimited",
             )
     spare_mappings = procfs.spare_mappings(target.pid, target.proc)
-    if spare_mappings is not None and spare_mappings < REQUIRED_SPARE_MAPPINGS:
+    if spare_mappings is not None and spare_mappings < REQUIRED_SPARE_MAPPINGS[is_direct]:
         raise CannotAttachError(
             f"{target.subject} may have only {max(spare_mappings, 0)} more mappings "
-            f"(vm.max_map_count); the agent needs {REQUIRED_SPARE_MAPPINGS}",
+            f"(vm.max_map_count); the agent needs {REQUIRED_SPARE_MAPPINGS[is_direct]}",
             "raise that limit: sysctl vm.max_map_count=262144",
         )
     return Finding(name, Severity.OK, "its limits allow the agent's files and memory")
@@ -339,8 +261,9 @@ CHECKS: list[tuple[str, Callable[[str, Target], Finding], bool]] = [
     ("frozen", _check_frozen, False),
     ("stopped", _check_state, False),
     ("permission", _check_permission, True),
+    ("way in", _check_way, False),
     ("procfs", check_own_procfs, False),
-    ("program", _check_program, False),
+    ("program", check_program, False),
     ("seccomp", _check_seccomp, False),
     ("spare threads", check_spare_tasks, False),
     ("spare memory", check_spare_memory, False),

@@ -43,6 +43,8 @@ class Target:
 
     pid: int
     proc: str = procfs.PROC
+    is_direct: bool = True  # the way in; else Frida's …
+    fallback_reason: str = ""  # … and why, if nobody asked for it
     status: ProcessStatus = field(init=False)
     command: str = field(init=False)
 

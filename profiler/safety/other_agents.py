@@ -30,14 +30,14 @@ def check_other_agent(name: str, target: Target) -> Finding:
                 f"{target.subject} is already recorded by flametap (process {first})",
                 f"wait for its end, or end it: kill -INT {first}",
             )
-    if any(AGENT_NAME in mapping.path for mapping in target.mappings()):
+    if not target.is_direct and any(AGENT_NAME in mapping.path for mapping in target.mappings()):
         message = f"{target.subject} already holds a Frida agent: another flametap or Frida tool"
         hint = "end that tool first: unloading one of two Frida agents kills the process"
         if _is_at_work(target):
             hint += "; if its agent is never unloaded: --force"
             return Finding.unless_forced(name, message, hint)
         return Finding(name, Severity.WARNING, message, hint)
-    return Finding(name, Severity.OK, "no other Frida agent")
+    return Finding(name, Severity.OK, "no other agent")
 
 
 def _is_at_work(target: Target) -> bool:

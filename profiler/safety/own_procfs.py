@@ -1,7 +1,7 @@
 """Has a target a /proc, and is it its own?
 
-Frida's first steps read /proc/self/auxv, and the agent lists its threads there, both by what the
-target sees. chroot(2), pid_namespaces(7).
+The agent lists the target's threads there, by what the target sees; Frida's first steps read
+/proc/self/auxv. chroot(2), pid_namespaces(7).
 """
 
 from __future__ import annotations

@@ -18,6 +18,8 @@ from ..errors import (
     PermissionRefusedError,
     UsageError,
 )
+from ..inject import ways
+from ..inject.ways import AUTO
 from ..linux import procfs
 from . import checks, permissions
 from .finding import Finding, Severity, Target
@@ -34,7 +36,7 @@ class Preflight:
     warnings: tuple[str, ...] = ()
 
 
-def check(pid: int, *, force: bool = False, proc: str = procfs.PROC) -> Preflight:
+def check(pid: int, *, force: bool = False, proc: str = procfs.PROC, way: str = AUTO) -> Preflight:
     """Check that a process can be attached to without harm, and return facts about it.
 
     Args:
@@ -42,6 +44,7 @@ def check(pid: int, *, force: bool = False, proc: str = procfs.PROC) -> Prefligh
         force: accept what may be a false alarm, such as a seccomp filter that cannot be read
             (``Finding.can_be_forced``).
         proc: where procfs is mounted.
+        way: the way in that is asked for, of ``inject.ways``.
 
     Raises:
         UsageError: the pid is not positive.
@@ -50,7 +53,7 @@ def check(pid: int, *, force: bool = False, proc: str = procfs.PROC) -> Prefligh
         CannotAttachError: the attach would fail or do harm.
     """
     warnings = []
-    for finding in findings(pid, proc=proc):
+    for finding in findings(pid, proc=proc, way=way):
         forced = force and finding.can_be_forced
         if finding.error is not None and not forced:
             raise finding.error
@@ -69,7 +72,9 @@ def check(pid: int, *, force: bool = False, proc: str = procfs.PROC) -> Prefligh
     )
 
 
-def findings(pid: int, *, proc: str = procfs.PROC, quick: bool = False) -> Iterator[Finding]:
+def findings(
+    pid: int, *, proc: str = procfs.PROC, quick: bool = False, way: str = AUTO
+) -> Iterator[Finding]:
     """Run every check in the order of ``checks.CHECKS``, and yield the findings.
 
     A refusal that makes the remaining checks pointless (no such process, no right to read it) ends
@@ -79,9 +84,12 @@ def findings(pid: int, *, proc: str = procfs.PROC, quick: bool = False) -> Itera
         pid: the process.
         proc: where procfs is mounted.
         quick: leave out checks that can take more than a millisecond (for lists of all processes).
+        way: the way in that is asked for, of ``inject.ways``.
     """
     try:
         target = _find(pid, proc)
+        if proc == procfs.PROC:
+            target.is_direct, target.fallback_reason = ways.chosen(pid, way)
         for name, look, is_final in checks.CHECKS:
             if quick and look in checks.SLOW_CHECKS:
                 continue

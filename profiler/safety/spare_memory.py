@@ -18,8 +18,9 @@ from pathlib import Path
 from ..linux import procfs
 from .finding import Finding, Severity, Target
 
-# An attach takes 11 MiB of the target's group at once, a recording of many threads 15 MiB.
-AGENT_BYTES = 48 << 20
+# By whether the way in is the direct one. An attach takes 2 MiB of the target's group at once, by
+# Frida 11; a recording of many threads 4 MiB more.
+AGENT_BYTES = {True: 24 << 20, False: 48 << 20}
 # flametap and its helper processes, with the names of a large program.
 OWN_BYTES = 192 << 20
 _RECLAIMED_FIRST = ("inactive_file", "active_file", "slab_reclaimable")
@@ -32,13 +33,13 @@ class _Room:
 
     name: str  # of the limit, in messages
     spare_bytes: int
-    is_targets: bool
+    agent_bytes: int  # what the agent may take of it
     is_ours: bool
 
     @property
     def needed_bytes(self) -> int:
         """How much an attach may take of it."""
-        return AGENT_BYTES * self.is_targets + OWN_BYTES * self.is_ours
+        return self.agent_bytes + OWN_BYTES * self.is_ours
 
     @property
     def missing_bytes(self) -> int:
@@ -48,23 +49,24 @@ class _Room:
 
 def check_spare_memory(name: str, target: Target) -> Finding:
     """Refuse a process where the agent, or flametap itself, may not find memory; see ``checks``."""
-    least = max(_rooms(target.pid, target.proc), key=lambda room: room.missing_bytes, default=None)
+    rooms = _rooms(target.pid, target.proc, AGENT_BYTES[target.is_direct])
+    least = max(rooms, key=lambda room: room.missing_bytes, default=None)
     if least is None or least.missing_bytes <= 0:
         return Finding(name, Severity.OK, "there is memory for the agent")
-    victim = target.subject if least.is_targets else "flametap, with the target in its hands,"
+    victim = target.subject if least.agent_bytes else "flametap, with the target in its hands,"
     message = (
         f"{victim} may be killed by the kernel for want of memory: {least.name} has "
         f"{max(least.spare_bytes, 0) // _MIB} MiB left, and an attach may take "
         f"{least.needed_bytes // _MIB} MiB"
     )
     hint = "raise that limit"
-    if least.is_ours and (not least.is_targets or least.spare_bytes >= AGENT_BYTES):
+    if least.is_ours and least.spare_bytes >= least.agent_bytes:
         hint += ", or run flametap outside of that group"
     hint += "; to accept the risk: --force"
     return Finding.unless_forced(name, message, hint)
 
 
-def _rooms(pid: int, proc: str) -> Iterator[_Room]:
+def _rooms(pid: int, proc: str, agent_bytes: int) -> Iterator[_Room]:
     own = procfs.control_group_folders(os.getpid(), "memory", proc)
     targets = procfs.control_group_folders(pid, "memory", proc)
     memory = procfs.read_memory_info(proc)
@@ -74,9 +76,11 @@ def _rooms(pid: int, proc: str) -> Iterator[_Room]:
         if spare is None:
             spare = _spare_v1(folder)
         if spare is not None:
-            yield _Room(f"control group {folder}", spare, folder in targets, folder in own)
+            yield _Room(
+                f"control group {folder}", spare, agent_bytes * (folder in targets), folder in own
+            )
     if "MemAvailable" in memory:
-        yield _Room("the machine", memory["MemAvailable"] + free_swap, True, True)
+        yield _Room("the machine", memory["MemAvailable"] + free_swap, agent_bytes, True)
 
 
 def _spare_v2(folder: str, free_swap: int) -> int | None:

@@ -25,8 +25,9 @@ from ..linux.procfs import CAP_SYS_ADMIN, CAP_SYS_RESOURCE, ProcessStatus
 from . import permissions
 from .finding import Finding, Severity, Target
 
-# Frida starts up to 8 threads in the target, and we start one. A failed clone aborts the target.
-REQUIRED_SPARE_TASKS = 10
+# By whether the way in is the direct one. We start one thread; Frida up to 8 more, and its failed
+# clone aborts the target.
+REQUIRED_SPARE_TASKS = {True: 1, False: 10}
 # The remedy asks for this many: the user's other programs may start threads meanwhile.
 COMFORTABLE_SPARE_TASKS = 32
 
@@ -56,15 +57,16 @@ class TaskLimit:
 
 
 def check_spare_tasks(name: str, target: Target) -> Finding:
-    """Refuse a process that cannot start ``REQUIRED_SPARE_TASKS`` more threads; see ``checks``."""
+    """Refuse a process that cannot start the agent's threads; see ``checks``."""
     least: TaskLimit | None = None
     for limit in _task_limits(target.pid, target.status, target.proc):
         if least is None or limit.spare < least.spare:
             least = limit
-    if least is None or least.spare >= REQUIRED_SPARE_TASKS:
+    required = REQUIRED_SPARE_TASKS[target.is_direct]
+    if least is None or least.spare >= required:
         return Finding(name, Severity.OK, "its limits allow the agent's threads")
     raise CannotAttachError(
-        f"{target.subject} cannot start {REQUIRED_SPARE_TASKS} more threads: {least.name} is "
+        f"{target.subject} cannot start {required} more threads: {least.name} is "
         f"{least.limit}, {least.used} in use",
         _remedy(least, target),
     )

@@ -1,5 +1,5 @@
 /*
- * The whole agent under gcc, profiling the process it is in: no Frida, no TinyCC. Built behind the agent's sources.
+ * The whole agent, profiling the process it is in, without Frida. Built behind the agent's sources.
  *
  * Usage: self_profile MILLISECONDS RATE [filtered|bereaved|rootless]. Three threads: one computes, one sleeps in
  * nanosleep for long, one waits 2 ms at a time in poll and counts interrupted waits. filtered: they come under a seccomp

@@ -19,7 +19,7 @@ TESTS = Path(__file__).resolve().parents[1]
 WARNINGS = (
     "-std=c11",
     "-D_GNU_SOURCE",
-    "-fno-strict-aliasing",  # TinyCC takes every access as it stands
+    "-fno-strict-aliasing",  # the target's memory is read as words, whatever it holds
     "-Wall",
     "-Wextra",
     "-Wconversion",

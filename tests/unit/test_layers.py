@@ -50,9 +50,10 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # What was recorded, and the attach that records.
     "profile": ("linux", "model", "wire"),
     "inject.link": ("errors", "linux", "wire"),
+    "inject.direct": ("agent", "errors", "inject.link", "linux", "wire"),
     "inject.frida": ("agent", "errors", "inject.link", "linux"),
-    "inject": ("errors", "inject.frida", "inject.link", "linux", "wire"),
-    "safety": ("errors", "inject.frida", "linux"),
+    "inject": (*("errors", "inject.direct", "inject.frida", "inject.link", "linux", "wire"),),
+    "safety": ("errors", "inject", "inject.frida", "linux"),
     "analysis": (
         *("linux", "model", "profile"),
         *("symbols", "symbols.interpreters", "symbols.locate", "symbols.names", "symbols.object"),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from flametap.agent import machine_code
 
+from ...errors import CannotAttachError
 from ...linux import procfs
 from ...safety import preflight
 from ...safety.finding import Finding, Severity
@@ -80,10 +79,6 @@ def _agent() -> Finding:
     try:
         made = machine_code.read()
     except machine_code.UnusableError as error:
-        return Finding(
-            "agent",
-            Severity.WARNING,
-            f"{error}: the process has to compile it, and a sample takes twice as long",
-            f"with gcc 10 or newer: {sys.executable} -m flametap.agent.build",
-        )
+        refused = CannotAttachError(str(error), machine_code.REMEDY)
+        return Finding("agent", Severity.REFUSAL, refused.message, refused.hint, refused)
     return Finding("agent", Severity.OK, f"machine code, built by {made.compiler}")

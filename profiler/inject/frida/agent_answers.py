@@ -1,7 +1,8 @@
-"""Check what the agent answers: the target can change it."""
+"""Check what the agent's script answers: the target can change it."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -11,48 +12,41 @@ _MAX_INT = (1 << 31) - 1
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """The answer of ``prepare`` in ``agent.js``.
+class Entered:
+    """The answer of ``enter`` in ``agent.js``.
 
-    ``error`` is an errno, 0 for none; with an error, the others mean nothing.
+    Attributes:
+        tid: our thread's number, as the target knows it.
+        boot_addr: runtime_addr of ``struct boot``.
     """
 
-    error: int
-    ring_fd: int = -1
-    host_end_fd: int = -1  # -1: none
-    scratch_addr: int = 0  # runtime_addr
+    tid: int
+    boot_addr: int
 
     @classmethod
-    def of(cls, answer: object) -> Prepared:
+    def of(cls, answer: object) -> Entered:
         """Read the answer.
 
         Raises:
-            AttachFailedError: it is none.
+            AttachFailedError: it is none, or our thread could not be made.
         """
         if not isinstance(answer, Mapping):
             raise _damaged()
-        error = number(answer.get("error"))
-        if error:
-            return cls(error)
+        tid = answer.get("tid")
+        if type(tid) is not int or abs(tid) > _MAX_INT:
+            raise _damaged()
+        if tid < 0:
+            raise AttachFailedError(
+                f"the agent's thread could not be made: {os.strerror(-tid)}",
+                "the target continues; see its limits: /proc/PID/limits, pids.max",
+            )
         try:
-            scratch_addr = int(str(answer.get("scratch"))[:20], 0)
+            boot_addr = int(str(answer.get("boot"))[:20], 0)
         except ValueError as failure:
             raise _damaged() from failure
-        ring_fd = number(answer.get("fd"))
-        if ring_fd < 0 or not 0 < scratch_addr < 1 << 64:
+        if not 0 < boot_addr < 1 << 64:
             raise _damaged()
-        return cls(0, ring_fd, number(answer.get("hostEnd")), scratch_addr)
-
-
-def number(answer: object) -> int:
-    """Return an answer that is a C int.
-
-    Raises:
-        AttachFailedError: it is none.
-    """
-    if type(answer) is not int or abs(answer) > _MAX_INT:
-        raise _damaged()
-    return answer
+        return cls(tid, boot_addr)
 
 
 def _damaged() -> AttachFailedError:

@@ -18,9 +18,6 @@ import errno
 from collections.abc import Callable
 
 from ...linux.execs import Program
-from ..link import file_lender
-from ..link.admission import Admission
-from ..link.stack_probe import AlternateStacks
 from . import ptrace_hook
 from .attach_events import MustEnd
 from .attach_state import Progress
@@ -38,8 +35,6 @@ class Attach:
     Attributes:
         progress: the state that it is in.
         hold: keeps its forking threads where they do no harm.
-        admission: lets our signal into its threads.
-        alternate_stacks: finds those of its threads.
         loaders: what it has run for Frida, and the memory of that.
         proxy: makes what Frida does by ptrace(2) harmless.
     """
@@ -50,8 +45,6 @@ class Attach:
         self._errors: list[Exception] = []
         self.progress = Progress(pid)
         self.hold = ForkHold(self.progress)
-        self.admission = Admission(self.hold, self.is_replaced)
-        self.alternate_stacks = AlternateStacks(self.hold, self.is_replaced)
         self.loaders = Loaders(pid, self.is_replaced)
         self.proxy = PtraceProxy(self.progress, self.hold, self.loaders)
 
@@ -64,21 +57,6 @@ class Attach:
         former = ptrace_hook.enter(self)
         if former is not None:
             former.end()
-
-    def begin_requests(self, fd: int) -> None:
-        """Answer the agent from now on.
-
-        Args:
-            fd: the descriptor of our end of its pair of sockets, in the target.
-        """
-        self.admission = Admission(self.hold, self.is_replaced)
-        self.alternate_stacks = AlternateStacks(self.hold, self.is_replaced)
-        file_lender.start(self._pid, fd, self)
-
-    def end_requests(self) -> None:
-        """Grant nothing more to the agent, and put back what it was granted."""
-        self.alternate_stacks.end()
-        self.admission.put_back()
 
     def hurry(self) -> None:
         """Give back at once the thread that runs a function for Frida, and release what is kept."""

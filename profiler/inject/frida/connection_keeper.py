@@ -17,7 +17,7 @@ import time
 from collections.abc import Sequence
 
 from ...linux.helper_process import start as start_process
-from .stall_watch import Standstill
+from ..link.standstill import Standstill
 
 LOOK_INTERVAL_S = 0.1
 # How many looks in a row must find the target going on. A script is made in less than 0.1 s.

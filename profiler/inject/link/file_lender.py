@@ -44,19 +44,20 @@ class Grants(Protocol):
         ...
 
 
-def start(pid: int, fd: int, grants: Grants) -> bool:
+def start(pid: int, tid: int, fd: int, grants: Grants) -> bool:
     """Answer the agent from now on, on a thread of its own that ends with the agent.
 
     Args:
         pid: the target.
-        fd: the descriptor of our end of the sockets, in the target.
+        tid: our thread in it.
+        fd: the descriptor of our end of the sockets, in that thread's own table.
         grants: what the agent may have besides files and clocks.
 
     Returns:
-        False where the kernel does not hand it out (before Linux 5.6); the agent then gets nothing.
+        False where the kernel does not hand it out (before Linux 6.9); the agent then gets nothing.
     """
     try:
-        own_fd = descriptors.duplicate(pid, fd)
+        own_fd = descriptors.duplicate_of_thread(tid, fd)
     except OSError:
         return False
     try:

@@ -133,14 +133,17 @@ def test_doctor_tells_how_the_agent_was_built(
 ) -> None:
     def read() -> machine_code.MachineCode:
         if not is_installed:
-            raise machine_code.UnusableError("there is no machine code")
-        return machine_code.MachineCode(b"", {}, "gcc 12")
+            raise machine_code.UnusableError("the machine code of the agent is missing")
+        return machine_code.MachineCode(b"", 4096, {}, "gcc 12", "")
 
     monkeypatch.setattr(machine_code, "read", read)
-    run(["doctor", str(os.getpid())])
+    code = run(["doctor", str(os.getpid())])
     out = capfd.readouterr().out
     assert ("built by gcc 12" in out) == is_installed
-    assert ("there is no machine code" in out) == (not is_installed)
+    assert ("the machine code of the agent is missing" in out) == (not is_installed)
+    assert (machine_code.REMEDY in out) == (not is_installed)
+    if not is_installed:
+        assert code != 0
 
 
 def test_unexpected_error_is_one_line_too(

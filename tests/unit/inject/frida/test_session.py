@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import frida
 import pytest
 
-from flametap.errors import AttachFailedError
+from flametap.agent import machine_code
+from flametap.errors import AttachFailedError, CannotAttachError
 from flametap.inject.frida import ptrace_hook, quirks
 from flametap.inject.frida.attach import Attach
 from flametap.inject.frida.footprint import Presence
@@ -45,6 +46,20 @@ def failing(session: Session, monkeypatch: pytest.MonkeyPatch, error: Exception)
 
     monkeypatch.setattr(session, "_inject", inject)
     return tries
+
+
+def test_without_machine_code_nothing_happens(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read() -> machine_code.MachineCode:
+        raise machine_code.UnusableError("it is damaged")
+
+    tries = failing(session, monkeypatch, frida.NotSupportedError("odd"))
+    monkeypatch.setattr(machine_code, "read", read)
+    with pytest.raises(CannotAttachError, match="it is damaged") as refused:
+        session.attach(100)
+    assert refused.value.hint == machine_code.REMEDY
+    assert not tries
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
-"""The one place that works with Frida: attach, load the agent, stop, detach.
+"""The one place that works with Frida: have it load the agent, and unload it.
 
-A session begins with ``attach`` and ends with ``detach``; it is not used again, since each attach
-leaves a small mapping behind in the target. Calls into the target are bounded in time: a target
-that was stopped or froze makes them fail, and never hang.
+One entry begins with ``enter`` and ends with ``leave``; each leaves a small mapping behind in the
+target. Calls into the target are bounded in time: a target that was stopped or froze makes them
+fail, and never hang.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import itertools
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import frida
@@ -23,15 +23,18 @@ from flametap import agent
 from flametap.agent import machine_code
 
 from ...errors import AttachFailedError, CannotAttachError
-from ...linux import seccomp_filters, unix_sockets
-from ..link import perf_clock, ring_file, stack_probe
-from ..link.endings import END_REASONS, could_not_prepare
+from ...linux import unix_sockets
+from ...linux.tasks import own_tids
+from ..link.injector import Entry
+from ..link.standstill import Standstill
+from ..link.stopper import Stopper
+from ..link.target_memory import TargetMemory
 from . import connection_keeper, fork_hold, ptrace_hook, quirks
-from .agent_answers import Prepared, number
+from .agent_answers import Entered
 from .attach import Attach
 from .errors import explain, repeats
 from .footprint import Presence, is_traced
-from .stall_watch import Handshake, Standstill
+from .stall_watch import Handshake
 from .timed_call import LOOK_INTERVAL_S, bounded
 
 # Off, or Frida patches abort, signal, sigaction, exit and _exit in the target's libc.
@@ -59,7 +62,6 @@ HELD_POLL_S = 0.002
 # So many looks, ten a second, find nobody at work: the agent waits for a lock that the main thread
 # holds. Fewer do so by chance on a busy machine, and children made then may hang.
 HELD_IDLE_LOOKS = 5
-CPU_TIMERS, LENT_CLOCKS = 1, 2
 
 _Claim = Callable[[], bool]
 
@@ -80,8 +82,8 @@ def _shut_down() -> None:
     ptrace_hook.release()
 
 
-class Session:
-    """One attach to one process.
+class FridaInjector:
+    """See the module, and ``link.injector.Injector``.
 
     Args:
         pid: the process; preflight has approved of it.
@@ -89,62 +91,59 @@ class Session:
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
+        self.memory: TargetMemory | None = None
         self.attached = Attach(pid)
         self._hold = self.attached.hold
-        self.end_reason = ""
-        self.ended = threading.Event()
-        self._ring_descriptor = -1
-        self._scratch_addr = 0
+        self.stopper: Stopper = self._hold
+        self._has_ended = threading.Event()  # Frida's session
         self._is_given_up = threading.Event()
         self._session: Any = None
         self._handshake: Handshake | None = None
         self._script: Any = None
         self._presence = Presence(pid)
-        self._filtered = seccomp_filters.NOBODYS
-        self._clocks = 0  # enum clocks in agent.h
         self._own_sockets_before: frozenset[int] = frozenset()
 
-    def attach(self, rate_hz: float) -> int:
-        """Attach, load the agent and have it prepare everything but sampling.
-
-        The target's main thread stands still meanwhile, for ``fork_hold.LIMIT_S`` at most.
-
-        Returns:
-            a descriptor of the ring that the agent writes, open until ``close``.
+    def enter(self, filtered: int) -> Entry:
+        """See ``Injector``. The target's main thread stands still meanwhile, for
+        ``fork_hold.LIMIT_S`` at most.
 
         Raises:
             NoSuchProcessError, PermissionRefusedError, CannotAttachError, AttachFailedError
         """
+        try:
+            made = machine_code.read()
+        except machine_code.UnusableError as error:
+            raise CannotAttachError(str(error), machine_code.REMEDY) from None
+        self.memory = TargetMemory(self.pid)
         self._own_sockets_before = unix_sockets.sockets(os.getpid())
         self._presence = Presence(self.pid)
         ptrace_hook.install(frida._frida.__file__)
         quirks.restrain(frida._frida.__file__)
         self._wait_until_untraced()
         self.attached.begin()
-        if seccomp_filters.allow_timers(self.pid):
-            self._clocks = CPU_TIMERS | (LENT_CLOCKS if perf_clock.is_permitted() else 0)
         for attempt in itertools.count():
             self._handshake = Handshake(self.pid)
-            self._filtered = seccomp_filters.whose(self.pid)
             self._hold.ask()
             try:
                 self._session = self._inject()
                 self._session.on("detached", self._on_detached)
-                load = functools.partial(self._load, rate_hz)
-                ring: int = self._bounded(load, CALL_TIMEOUT_S, "load", self._is_hopeless)
+                load = functools.partial(self._load, filtered, made)
+                entered: Entered = self._bounded(load, CALL_TIMEOUT_S, "load", self._is_hopeless)
                 self._hold.let_go()
-                return ring
+                tid = own_tids(self.pid).get(entered.tid, 0)
+                if not tid:
+                    raise AttachFailedError("the agent's thread has ended", "try again")
+                return Entry(tid, entered.boot_addr)
             except BaseException as error:
                 self._hold.let_go()
-                self.detach()
+                self.leave()
                 if not isinstance(error, Exception):
                     raise
                 may_repeat = attempt < repeats(error, self.pid) and self._presence.has_left()
                 is_over = self._is_given_up.is_set()
                 if is_over or not may_repeat or self.attached.is_replaced():
                     raise explain(error, self.pid) from error
-            self.ended.clear()
-            self.end_reason = ""
+            self._has_ended.clear()
         raise AssertionError("unreachable")
 
     def give_up(self) -> None:
@@ -187,72 +186,9 @@ class Session:
                 cancellable.cancel()
             raise
 
-    def start(self) -> None:
-        """Begin to sample.
-
-        Raises:
-            AttachFailedError: the agent could not install its signal handler or start its thread.
-        """
-        try:
-            found = stack_probe.find(self._hold, self._scratch_addr)
-            stacks = [each.as_packet() for each in found]
-            start = functools.partial(self._script.exports_sync.start, stacks)
-            error = number(
-                self._bounded(start, CALL_TIMEOUT_S, "start", Standstill(self.pid).lasts)
-            )
-        except Exception as failure:
-            raise explain(failure, self.pid) from failure
-        if error:
-            raise AttachFailedError(f"the agent could not start: {os.strerror(abs(error))}")
-
-    def set_recipes(self, recipes: Sequence[Sequence[str]]) -> None:
-        """Tell the agent how to read the frames of interpreters, in place of those before.
-
-        Nothing happens after the end.
-
-        Args:
-            recipes: for each, the numbers of ``wire.abi.RECIPE_NAMES`` in decimal: they have 64
-                bits, and JavaScript's numbers have not.
-        """
-        self._tell("set_recipes", [list(each) for each in recipes])
-
-    def set_paused(self, paused: bool) -> None:
-        """Stop sampling for a while, or go on. Nothing happens when the session has ended."""
-        self._tell("set_paused", paused)
-
-    def set_rate(self, rate_hz: float) -> None:
-        """Sample at another rate. Nothing happens when the session has ended."""
-        self._tell("set_rate", max(1, round(rate_hz)))
-
-    def _tell(self, what: str, argument: object) -> None:
-        """Call a function of the agent's script; an error is not reported."""
-        if not self.ended.is_set() and self._script is not None:
-            with contextlib.suppress(Exception):
-                call = functools.partial(getattr(self._script.exports_sync, what), argument)
-                bounded(self.attached, call, CALL_TIMEOUT_S, what)
-
-    def stop(self) -> str:
-        """End sampling; the last batch is in the ring afterwards. Returns a note, empty if all is
-        well.
-        """
-        if self.ended.is_set() or self._script is None:
-            return ""
-        try:
-            stop = self._script.exports_sync.stop
-            unanswered = number(
-                self._bounded(stop, CALL_TIMEOUT_S, "stop", Standstill(self.pid).lasts)
-            )
-        except Exception:
-            if self.ended.wait(1.0):
-                return ""
-            what = "the target did not answer when sampling was stopped"
-            return f"{what}; what is in it ends by itself when it continues"
-        if unanswered > 0:
-            return f"{unanswered} threads never took their last signal; it will be ignored"
-        return ""
-
-    def detach(self) -> None:
-        """Unload the agent and let the target go; waits until Frida's threads have left it.
+    def leave(self) -> None:
+        """See ``Injector``. Unloads the agent, lets the target go, and waits until Frida's threads
+        have left it.
 
         Our agent is unloaded by request, Frida's by hanging up on it. Asked to unload, Frida's
         would hang up by itself; and when the news of that comes after its main loop has ended (1 of
@@ -263,10 +199,8 @@ class Session:
         script, session = self._script, self._session
         if script is None:
             self._leave_standing()
-        self.stop()  # if nobody has: a thread that is held answers no signal
-        self.attached.end_requests()
         self._script = self._session = None
-        was_ended = self.ended.is_set()  # our own unload sets it, too ("destroyed")
+        was_ended = self._has_ended.is_set()  # our own unload sets it, too ("destroyed")
         standstill = Standstill(self.pid)
 
         def is_hopeless() -> bool:
@@ -293,7 +227,6 @@ class Session:
                 self._wait_until_left(standstill.lasts, STUBBORN_TIMEOUT_S)
             self._handshake = None
             self.attached.loaders.reset_turns()
-        self.ended.set()
 
     def _leave_standing(self) -> None:
         """Where the target stands still in the middle of an attach, nothing that Frida says from
@@ -303,40 +236,27 @@ class Session:
             connection_keeper.keep(self.pid, self._handshake.take_over())
 
     def close(self) -> None:
-        """Detach if that has not happened, and close the ring's descriptor."""
-        self.detach()
-        if self._ring_descriptor >= 0:
-            os.close(self._ring_descriptor)
-            self._ring_descriptor = -1
+        """See ``Injector``."""
+        self.leave()
+        if self.memory is not None:
+            self.memory.close()
+            self.memory = None
 
-    def _load(self, rate_hz: float) -> int:
+    def _load(self, filtered: int, made: machine_code.MachineCode) -> Entered:
         script = self._session.create_script(agent.script(), name="flametap", runtime="qjs")
-        script.on("destroyed", self.ended.set)
+        script.on("destroyed", self._has_ended.set)
         script.load()
         self._script = script
-        made = machine_code.installed()
-        is_filtered = self._filtered != seccomp_filters.NOBODYS
-        answer = script.exports_sync.prepare(
-            {"symbols": made.symbols} if made else {"source": agent.source()},
-            max(1, round(rate_hz)),
+        answer = script.exports_sync.enter(
+            dict(made.symbols),
             unix_sockets.leading_here(self.pid, self._own_sockets_before),
-            self._filtered,
-            self._clocks & CPU_TIMERS if is_filtered else self._clocks,
-            *([made.code] if made else []),
+            filtered,
+            made.code,
         )
-        prepared = Prepared.of(answer)
-        if prepared.error:
-            raise could_not_prepare(prepared.error, self.pid)
-        self._scratch_addr = prepared.scratch_addr
-        if prepared.host_end_fd >= 0:
-            self.attached.begin_requests(prepared.host_end_fd)
-        self._ring_descriptor = ring_file.take(self.pid, prepared.ring_fd)
-        return self._ring_descriptor
+        return Entered.of(answer)
 
     def _on_detached(self, reason: str, crash: object) -> None:
-        if not self.end_reason and reason != "application-requested":
-            self.end_reason = END_REASONS.get(reason, reason)
-        self.ended.set()
+        self._has_ended.set()
 
     def _wait_until_untraced(self) -> None:
         """Wait for the tracer of a session that is just ending.

@@ -1,0 +1,121 @@
+/*
+ * The direct way in: what one thread of the target runs, once, so that our thread comes to be, and what our thread runs
+ * before the agent is there and after it has gone. The host fills this piece in and writes it into executable bytes of
+ * the target that nothing uses (profiler/inject/direct/slack.py). It is part of the machine code only to be shipped.
+ *
+ * Nothing here waits for the host. The thread that is diverted goes on by itself, with all its registers, flags and its
+ * mask, also if the host dies at once. Our thread ends by itself unless `boot.go` is set in time.
+ *
+ * The diverted thread's part reads and writes no memory but this piece and uses no stack: that may be a goroutine's,
+ * with no room below. A signal's frame goes to rsp, so rsp leaves the thread's stack only while all signals are blocked.
+ * System calls change rcx, r11 and rax only; they are loaded last.
+ */
+        .text
+        .globl  stub_begin, stub_nap, stub_data, stub_end
+        .balign 16
+stub_begin:
+        mov     $14, %eax                       # rt_sigprocmask(SIG_SETMASK, all, 0, 8)
+        mov     $2, %edi
+        lea     all_signals(%rip), %rsi
+        xor     %edx, %edx
+        mov     $8, %r10d
+        syscall
+        mov     $56, %eax                       # clone: VM|FS|FILES|SIGHAND|THREAD|SYSVSEM|SETTLS, tls 0, the same rsp
+        mov     $0xd0f00, %edi
+        xor     %esi, %esi
+        xor     %r10d, %r10d
+        xor     %r8d, %r8d
+        syscall
+        test    %rax, %rax
+        jz      born
+        lea     flags(%rip), %rsp
+        popfq                                   # nothing below changes flags
+        mov     own_rsp(%rip), %rsp
+        mov     $14, %eax                       # its own mask again: a signal that has come is delivered here
+        mov     $2, %edi
+        lea     mask(%rip), %rsi
+        mov     $0, %edx
+        mov     $8, %r10d
+        syscall
+        mov     own_r8(%rip), %r8
+        mov     own_r10(%rip), %r10
+        mov     own_rdx(%rip), %rdx
+        mov     own_rsi(%rip), %rsi
+        mov     own_rdi(%rip), %rdi
+        mov     own_r11(%rip), %r11
+        mov     own_rcx(%rip), %rcx
+        mov     own_rax(%rip), %rax
+        jmp     *own_rip(%rip)
+
+born:                                           # our thread: all signals are blocked, and there is no stack yet
+        xor     %esp, %esp
+        xor     %ebp, %ebp
+        mov     $9, %eax                        # mmap: readable and executable. Never writable as well
+        xor     %edi, %edi
+        mov     all_bytes(%rip), %rsi
+        mov     $5, %edx
+        mov     $0x4022, %r10d                  # MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE
+        mov     $-1, %r8
+        xor     %r9d, %r9d
+        syscall
+        cmp     $-4096, %rax
+        ja      leave
+        mov     %rax, %r12                      # r12: all of it, r13: boot, behind the code
+        mov     code_bytes(%rip), %r13
+        add     %r12, %r13
+        mov     $10, %eax                       # mprotect: boot and the stack can be written, and not run
+        mov     %r13, %rdi
+        mov     all_bytes(%rip), %rsi
+        sub     code_bytes(%rip), %rsi
+        mov     $3, %edx
+        syscall
+        test    %rax, %rax
+        jnz     unmap
+        mov     naps(%rip), %ebx
+1:      cmpl    $0, (%r13)                      # boot.go
+        jne     2f
+        dec     %ebx
+        jz      unmap
+        mov     $35, %eax                       # nanosleep; the host reads r12 in /proc/PID/task/TID/syscall
+        lea     stub_nap(%rip), %rdi
+        xor     %esi, %esi
+        mov     %r12, %rdx
+        syscall
+        jmp     1b
+2:      mov     all_bytes(%rip), %rsp
+        sub     $16, %rsp
+        add     %r12, %rsp
+        mov     entry(%rip), %rax
+        add     %r12, %rax
+        call    *%rax                           # agent_main; keeps r12
+unmap:  mov     $11, %eax
+        mov     %r12, %rdi
+        mov     all_bytes(%rip), %rsi
+        syscall
+leave:  mov     $60, %eax
+        xor     %edi, %edi
+        syscall
+
+        .balign 8
+all_signals:
+        .quad   -1
+stub_nap:
+        .quad   0, 500000                       # seconds, nanoseconds
+stub_data:                                      # filled in: the first four by stub.py, all behind by host/divert.c
+all_bytes:      .quad   0
+code_bytes:     .quad   0
+entry:          .quad   0                       # offset of agent_main
+naps:           .quad   0
+mask:           .quad   0
+flags:          .quad   0
+own_rip:        .quad   0
+own_rsp:        .quad   0
+own_rax:        .quad   0
+own_rcx:        .quad   0
+own_rdx:        .quad   0
+own_rsi:        .quad   0
+own_rdi:        .quad   0
+own_r8:         .quad   0
+own_r10:        .quad   0
+own_r11:        .quad   0
+stub_end:

@@ -1,0 +1,140 @@
+/*
+ * Our thread in the target, from its first instruction in C to its last: it serves the host's requests, and is the
+ * sampler in between. It is born with all signals blocked, and has no libc and no thread pointer (arch/x86_64/stub.S,
+ * thread_clone.c).
+ */
+#define PR_SET_NAME_OPTION 15
+#define SERVE_LOOK_NS 100000000ULL
+#define SERVE_LOOKS_MAX 50                     /* without a request, while there is no ring with a sign of life */
+#define STACK_GUARD_BYTES 4096
+
+/* Map the pages of the gate for the host to write its code into: never writable and executable, not even in turn, since
+ * the target may have forbidden that (PR_SET_MDWE). Returns 0 where there is no memory. */
+static u64 gate_pages_new(void)
+{
+    /* PROT_READ|PROT_EXEC, MAP_PRIVATE|MAP_ANONYMOUS */
+    i64 gate = sys_call6(NR_MMAP, 0, GATE_BYTES, 5, 0x22, (u64)-1, 0);
+    if (gate < 0 && gate > -4096)
+        return 0;
+    if (sys_call3(NR_MPROTECT, (u64)gate + GATE_CODE_BYTES, GATE_BYTES - GATE_CODE_BYTES, 3) < 0) {
+        pages_free((void *)gate, GATE_BYTES);
+        return 0;
+    }
+    return (u64)gate;
+}
+
+static i32 serve_prepare(struct control *control)
+{
+    u32 rate_hz = (u32)control->arguments[0];
+    i32 error = agent_cell || !rate_hz ? -ERR_EINVAL
+                                       : agent_prepare(rate_hz, (u32)control->arguments[1], (u32)control->arguments[2]);
+    struct agent *a = agent_cell;
+    control->ring_fd = control->host_end_fd = -1;
+    if (error)
+        return error;
+    a->control = control;
+    a->tid_offset = control->tid_offset;
+    a->stack_notes_offset = control->stack_notes_offset;
+    a->robust_list_offset = control->robust_list_offset;
+    control->ring_fd = a->ring_fd;
+    control->host_end_fd = a->host_end_fd;
+    control->scratch = (u64)a->text;
+    return 0;
+}
+
+/* Sample until the end. The request is answered when nothing can fail any more. */
+static void serve_sampling(struct control *control)
+{
+    struct agent *a = agent_cell;
+    u32 i, count = load_acquire_u32(&control->count);
+    i32 error;
+    if (!a || a->has_ended) {
+        control_answer(control, -ERR_EINVAL);
+        return;
+    }
+    for (i = 0; i < count && i < CONTROL_PROBES; i++) {
+        const struct control_probe *probe = &control->u.probes[i];
+        room_note(a, (u32)probe->tid, probe->sp, probe->alternate_start, probe->alternate_bytes);
+    }
+    close_fd(a->ring_fd);                 /* the host has both by now */
+    close_fd(a->host_end_fd);
+    a->ring_fd = a->host_end_fd = -1;
+    error = sampling_begin(a);
+    control_answer(control, -error);
+    if (!error)
+        sampler_main(a);
+}
+
+/* Wait for a request. Returns 0 if there will be none: the host has fallen silent, or agent.js says so. */
+static u32 serve_wait(struct control *control)
+{
+    struct timespec64 pause = {0, (i64)SERVE_LOOK_NS};
+    u32 looks;
+    for (looks = 0; !control_is_asked(control); looks++) {
+        sys_call6(NR_FUTEX, (u64)&control->request, FUTEX_WAIT_OPERATION, control->answered, (u64)&pause, 0, 0);
+        if (BOOT->must_leave || (agent_cell ? host_is_silent(agent_cell, now_ns_sigsafe()) : looks > SERVE_LOOKS_MAX))
+            return 0;
+    }
+    return 1;
+}
+
+static void serve(struct control *control)
+{
+    while (serve_wait(control)) {
+        switch (load_acquire_u32(&control->call)) {
+        case CONTROL_PREPARE:
+            control_answer(control, serve_prepare(control));
+            break;
+        case CONTROL_START:
+            serve_sampling(control);
+            if (agent_cell && agent_cell->stop_reason == STOP_HOST_SILENT)
+                return;
+            break;
+        case CONTROL_RECIPES:
+            control_answer(control, agent_cell ? control_set_recipes(agent_cell, control) : 0);
+            break;
+        case CONTROL_STOP:
+            control_answer(control, agent_stop());
+            break;
+        case CONTROL_LEAVE:
+            agent_stop();
+            return;
+        default:
+            control_answer(control, -ERR_EINVAL);
+        }
+    }
+}
+
+static void boot_fail(i64 error)
+{
+    BOOT->error = (i32)-error;
+    store_release_u32(&BOOT->state, BOOT_FAILED);
+}
+
+/* On return, nothing of ours is mapped but the code, `boot` and this stack. */
+void agent_main(void)
+{
+    struct control *control;
+    i64 error = descriptors_own();
+    if (error < 0) {
+        boot_fail(error);
+        return;
+    }
+    sys_call6(NR_PRCTL, PR_SET_NAME_OPTION, (u64) "flametap", 0, 0, 0, 0);
+    capabilities_drop();
+    pages_keep_from_children((void *)BOOT->stack, BOOT->stack_bytes);
+    sys_call3(NR_MPROTECT, BOOT->stack, STACK_GUARD_BYTES, 0 /* PROT_NONE */);
+    BOOT->gate = gate_pages_new();
+    BOOT->tid = (u32)sys_call3(NR_GETTID, 0, 0, 0);
+    control = control_new(&error);
+    if (!control || !BOOT->gate)
+        boot_fail(control ? -ERR_ENOMEM : error);
+    else {
+        store_release_u32(&BOOT->state, BOOT_READY);
+        serve(control);
+        agent_stop();
+    }
+    pages_free((void *)BOOT->gate, GATE_BYTES);   /* unless it is in use: gate_new */
+    pages_free(control, CONTROL_BYTES);
+    store_release_u32(&BOOT->state, BOOT_LEFT);
+}

@@ -1,0 +1,143 @@
+"""Stop one thread of the target and send it to the stub: ``host_divert`` (``agent/host/divert.c``).
+
+The file of machine code is mapped into our process, executable and read-only, and the function is
+called there: stopped by Python, the thread would stand still five times as long.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import threading
+from collections.abc import Callable
+from enum import IntEnum
+from functools import lru_cache
+
+from flametap.agent import machine_code
+
+from ...errors import CannotAttachError
+from ...linux import scheduling
+from ...linux.brief_stop import TracingThread
+from ...linux.eintr_restart import ENDED_BY_STOPS
+from .stub import Stub
+
+# How long a thread may take to stop. One that waits for a CPU may take longer: another is tried.
+STOP_LIMIT_S = 0.02
+MAP_FAILED = (1 << 64) - 1
+
+_mmap = ctypes.CDLL(None, use_errno=True).mmap
+_mmap.restype = ctypes.c_void_p
+_mmap.argtypes = (
+    *(ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int),
+    *(ctypes.c_int, ctypes.c_int, ctypes.c_long),
+)
+
+
+class Result(IntEnum):
+    """``enum divert_result``"""
+
+    DONE = 0
+    GONE = 1
+    NOT_NOW = 2
+    LATE = 3
+    NO_WRITE = 4
+    NEVER = 5
+
+
+class _Divert(ctypes.Structure):  # struct divert
+    _fields_ = (
+        ("tid", ctypes.c_int32),
+        ("memory_fd", ctypes.c_int32),
+        ("stub_addr", ctypes.c_uint64),
+        ("stub", ctypes.c_void_p),
+        ("stub_bytes", ctypes.c_uint64),
+        ("state_offset", ctypes.c_uint64),
+        ("eintr_calls", ctypes.c_void_p),
+        ("eintr_call_count", ctypes.c_uint64),
+        ("wait_ns", ctypes.c_uint64),
+        ("error", ctypes.c_int32),
+        ("reserved", ctypes.c_uint32),
+        ("stopped_ns", ctypes.c_uint64),
+        ("thread_pointer", ctypes.c_uint64),
+    )
+
+
+class Diverter:
+    """Diverts threads of one process to one stub.
+
+    Args:
+        memory_fd: ``/proc/PID/mem`` of the process, open for writing.
+        stub: what to write.
+        stub_addr: where, runtime_addr.
+
+    Attributes:
+        stopped_s: how long the last thread was stopped.
+        error: errno of the last failure.
+    """
+
+    def __init__(self, memory_fd: int, stub: Stub, stub_addr: int) -> None:
+        self._stub = ctypes.create_string_buffer(stub.code, len(stub.code))
+        calls = (ctypes.c_uint32 * len(ENDED_BY_STOPS))(*ENDED_BY_STOPS)
+        self._calls = calls  # referenced: the structure holds its address
+        self._divert = _Divert(
+            memory_fd=memory_fd,
+            stub_addr=stub_addr,
+            stub=ctypes.addressof(self._stub),
+            stub_bytes=len(stub.code),
+            state_offset=stub.state_offset,
+            eintr_calls=ctypes.addressof(calls),
+            eintr_call_count=len(calls),
+            wait_ns=int(STOP_LIMIT_S * 1e9),
+        )
+        self._function = _function()
+        self._tracing = TracingThread()
+        self.stopped_s = 0.0
+        self.error = 0
+
+    def divert(self, tid: int) -> Result:
+        """Try one thread. Only after ``DONE`` has anything of its process changed but zeros that
+        nobody uses.
+        """
+        self._divert.tid = tid
+        results: list[int] = []
+
+        def call() -> bool:
+            scheduling.set_short_turns(threading.get_native_id())
+            results.append(self._function(ctypes.addressof(self._divert)))
+            return results[-1] != Result.LATE
+
+        self._tracing.run(call)
+        self.stopped_s = self._divert.stopped_ns / 1e9
+        self.error = self._divert.error
+        return Result(results[0]) if results else Result.NOT_NOW
+
+    def end(self) -> None:
+        """Trace no more."""
+        self._tracing.end()
+
+
+@lru_cache(maxsize=1)
+def _function() -> Callable[[int], int]:
+    """Map ``host_divert``.
+
+    Raises:
+        CannotAttachError: the kernel does not let us run code from the file.
+    """
+    made = machine_code.read()
+    descriptor = os.open(machine_code.PLACE, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        start = _mmap(
+            None,
+            *(len(made.code), mmap.PROT_READ | mmap.PROT_EXEC, mmap.MAP_PRIVATE),
+            *(descriptor, made.file_offset),
+        )
+    finally:
+        os.close(descriptor)
+    if start in (None, MAP_FAILED):
+        raise CannotAttachError(
+            f"{machine_code.PLACE} cannot be run: {os.strerror(ctypes.get_errno())}",
+            "is it on a file system that is mounted noexec? install flametap elsewhere",
+        )
+    kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
+    return kind(start + made.symbols["host_divert"])

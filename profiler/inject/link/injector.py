@@ -1,0 +1,57 @@
+"""The protocol of a way into a process: it knows no way, and the ways know nobody above."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from .stopper import Stopper
+from .target_memory import TargetMemory
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Our thread in the target.
+
+    Attributes:
+        tid: its number as we know it.
+        boot_addr: runtime_addr of ``struct boot`` (``agent/entry/control.h``).
+    """
+
+    tid: int
+    boot_addr: int
+
+
+class Injector(Protocol):
+    """One entry into one process: ``enter``, later ``leave``, at last ``close``.
+
+    Attributes:
+        memory: of the process, from ``enter`` to ``close``.
+        stopper: stops its threads for a moment.
+    """
+
+    memory: TargetMemory | None
+    stopper: Stopper
+
+    def enter(self, filtered: int) -> Entry:
+        """Have a thread of ours run ``agent_main`` in the process.
+
+        Args:
+            filtered: which of its threads have seccomp filters: ``seccomp_filters.whose``.
+
+        Raises:
+            FlametapError: nothing of ours runs in the process.
+        """
+        ...
+
+    def give_up(self) -> None:
+        """End an ``enter`` that is under way soon. Any thread may call this."""
+        ...
+
+    def leave(self) -> None:
+        """Take back what ``enter`` has brought; our thread has ended, or will without us."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the process."""
+        ...
