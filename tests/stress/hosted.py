@@ -134,6 +134,13 @@ HOSTED: tuple[Animal, ...] = (
         "ecl --norc --shell plain.lisp",
     ),
     Animal(
+        "gcl",
+        "GNU Common Lisp, a static heap and a malloc of its own, one thread",
+        "gcl",
+        "plain.lisp",
+        "env GCL_ANSI=t gcl -batch -load plain.lisp",
+    ),
+    Animal(
         "gforth",
         "Gforth's stacks and dynamic code",
         "gforth",
