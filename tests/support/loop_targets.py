@@ -16,9 +16,9 @@ LOOPS = (
 )
 # Mode → functions that are in the stack of its main thread, the inner one first.
 STUCK = {
-    "constructor": ("stuck_here", "hang", "main"),
+    "constructor": ("stuck_here", "main"),
     "heap": ("compute", "main"),
-    "malloc": ("linger", "hold_malloc", "main"),
+    "malloc": ("linger", "main"),
 }
 VARIANT = "exported"  # a library calls back
 # Masks around a fork, the library that comes and goes, a file that is open for a moment.
