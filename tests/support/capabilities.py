@@ -251,6 +251,7 @@ CAPABILITIES: dict[str, Capability] = {
     "xz": Capability(command("xz"), ("xz-utils",)),
     "libc-debug": Capability(libc_debug_file, ("libc6-dbg",)),
     "gdb": Capability(command("gdb"), ("gdb",)),
+    "strace": Capability(command("strace"), ("strace",)),
     # The page.
     "chromium": Capability(command("chromium", "chromium-browser", "google-chrome"), ("chromium",)),
     "node": Capability(command("node"), ("nodejs",)),
