@@ -89,7 +89,7 @@ static void *catch_main(void *unused)
     return compute(unused);
 }
 
-static void hold_malloc(void)
+NOINLINE static void hold_malloc(void)
 {
     static char *pieces[400];
     static pthread_t self;

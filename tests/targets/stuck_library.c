@@ -4,4 +4,5 @@ void stuck_here(void);
 __attribute__((constructor)) static void hang(void)
 {
     stuck_here();
+    __asm__ volatile(""); /* a call, no jump */
 }
