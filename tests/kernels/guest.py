@@ -23,7 +23,7 @@ from running import Target
 RECORD_S = 3  # of the machine's time
 COMMAND_S = 240.0  # software emulation is twenty times slower
 CLEAN = "no thread, timer, descriptor or patch of ours is left in it"
-SHOWN_LINES = 15
+SHOWN_LINES = 25
 # What exists to be ended by a signal, and what returns only when it is.
 ENDED_BY_SIGNALS = {"pause", "sigsuspend"}
 
