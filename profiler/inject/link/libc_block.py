@@ -89,7 +89,12 @@ def _stack_notes(notes: bytes, block: int, is_main: bool, start_of_stack: int) -
         if is_main:
             # glibc notes nothing of the main thread's stack but where it ended at the start, a static
             # program's a word later.
-            if not start and start_of_stack - size_bytes in (0, 8) and size_bytes and not guard_bytes:
+            if (
+                not start
+                and start_of_stack - size_bytes in (0, 8)
+                and size_bytes
+                and not guard_bytes
+            ):
                 return 8 * index
             continue
         is_aligned = not (start | size_bytes | guard_bytes) % PAGE_BYTES

@@ -95,18 +95,18 @@ def test_thread_that_does_not_stop_in_time_is_let_go(tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     command = [sys.executable, "-I", "-S", "-c", VFORKS, str(fifo)]
+    stop, seen = BriefStop(0), list[str]()
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        wait_until(lambda: state(process.pid) == "D", "its wait for its child")
-        stop = BriefStop(process.pid)
-        seen: list[str] = []
-        stop.look(process.pid, lambda: seen.append("looked"))
-        wait_until(lambda: not is_traced(process.pid), "its release")
-        wait_until(lambda: tracers() == 0, "the end of the thread that traced")
-        assert state(process.pid) == "D"
-        fifo.open("w").close()
+        try:
+            wait_until(lambda: state(process.pid) == "D", "its wait for its child")
+            stop.look(process.pid, lambda: seen.append("looked"))
+            wait_until(lambda: not is_traced(process.pid), "its release")
+            wait_until(lambda: tracers() == 0, "the end of the thread that traced")
+            assert state(process.pid) == "D"
+        finally:
+            fifo.open("w").close()
         assert process.communicate(timeout=60)[0] == b"went on\n"
-        assert seen == []
-        stop.end()
+    assert seen == []
 
 
 def test_process_that_has_gone_is_no_error() -> None:

@@ -99,7 +99,8 @@ def test_the_outer_group_decides_if_it_has_less(fake: FakeProc, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("spare", "remedy"), [(AGENT_BYTES[False] + OWN_BYTES // 2, "outside of that group"), (1, "--force")]
+    ("spare", "remedy"),
+    [(AGENT_BYTES[False] + OWN_BYTES // 2, "outside of that group"), (1, "--force")],
 )
 def test_flametap_in_the_same_group_needs_more(
     fake: FakeProc, tmp_path: Path, spare: int, remedy: str

@@ -15,7 +15,9 @@ def test_answer_is_read() -> None:
 
 
 def test_thread_that_could_not_be_made_says_why() -> None:
-    with pytest.raises(AttachFailedError, match="could not be made: Resource temporarily") as raised:
+    with pytest.raises(
+        AttachFailedError, match="could not be made: Resource temporarily"
+    ) as raised:
         Entered.of(GOOD | {"tid": -11})
     assert "pids.max" in str(raised.value.hint)
 

@@ -38,7 +38,9 @@ def injector(monkeypatch: pytest.MonkeyPatch) -> Iterator[FridaInjector]:
         target.kill()
 
 
-def failing(injector: FridaInjector, monkeypatch: pytest.MonkeyPatch, error: Exception) -> list[int]:
+def failing(
+    injector: FridaInjector, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> list[int]:
     """Have each try fail; the tries come into the list."""
     tries: list[int] = []
 
