@@ -21,7 +21,7 @@ import peers
 import programs
 import usage
 from benchmark import Bench, run
-from flametap.inject.frida.session import ATTACH_OPTIONS
+from flametap.inject.frida.injector import ATTACH_OPTIONS
 from reporting import Data, Table
 
 PEER_RATE_HZ = 1000.0

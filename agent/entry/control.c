@@ -5,18 +5,14 @@
 #define FUTEX_WAKE_OPERATION 1
 #define FUTEX_WAIT_UNTIL 9                /* FUTEX_WAIT_BITSET: until a time of CLOCK_MONOTONIC */
 #define FUTEX_ANY 0xffffffffU
+#define RATE_MOST_HZ 10000                /* RATE_MAX_HZ in profiler/capture/limits.py */
 
 /* Create and map the memory, and note its descriptor in `boot`. Returns 0, or -errno in `*error`. */
 static struct control *control_new(i64 *error)
 {
-    i64 result, fd = sys_call3(NR_MEMFD_CREATE, (u64) "flametap-control", MFD_CLOEXEC | MFD_ALLOW_SEALING, 0);
+    i64 result, fd = sealed_file("flametap-control", CONTROL_BYTES);
     *error = fd;
     if (fd < 0)
-        return (struct control *)0;
-    *error = sys_call3(NR_FTRUNCATE, (u64)fd, CONTROL_BYTES, 0);
-    if (!*error)
-        *error = sys_call3(NR_FCNTL, (u64)fd, F_ADD_SEALS, RING_SEALS);
-    if (*error)
         return (struct control *)0;
     *error = result = sys_call6(NR_MMAP, 0, CONTROL_BYTES, 3, 1 /* MAP_SHARED */, (u64)fd, 0);
     if (result < 0 && result > -4096)
@@ -48,6 +44,13 @@ static void control_sleep_until_ns(struct agent *a, u64 until_ns)
         sys_call6(NR_FUTEX, (u64)&a->control->request, FUTEX_WAIT_UNTIL, a->control->answered, (u64)&until, 0, FUTEX_ANY);
 }
 
+/* Return the rate that is asked for, in bounds; 0 for none. */
+static u32 control_rate_hz(const struct control *control)
+{
+    u64 rate_hz = load_acquire_u64((const volatile u64 *)&control->arguments[0]);
+    return rate_hz < RATE_MOST_HZ ? (u32)rate_hz : RATE_MOST_HZ;
+}
+
 static i32 control_set_recipes(struct agent *a, const struct control *control)
 {
     u32 count = load_acquire_u32(&control->count);
@@ -58,6 +61,7 @@ static i32 control_set_recipes(struct agent *a, const struct control *control)
 static void control_look(struct agent *a)
 {
     struct control *control = a->control;
+    u32 rate_hz;
     if (BOOT->must_leave)
         a->command = COMMAND_STOP;
     if (!control || !control_is_asked(control))
@@ -72,8 +76,9 @@ static void control_look(struct agent *a)
         control_answer(control, 0);
         return;
     case CONTROL_RATE:
-        if (control->arguments[0])
-            a->asked_rate_hz = (u32)control->arguments[0];
+        rate_hz = control_rate_hz(control);
+        if (rate_hz)
+            a->asked_rate_hz = rate_hz;
         control_answer(control, 0);
         return;
     case CONTROL_STOP:

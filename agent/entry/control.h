@@ -43,7 +43,7 @@ enum control_call {
     CONTROL_PAUSE = 4,                    /* argument: whether to pause */
     CONTROL_RATE = 5,                     /* argument: rate in Hz */
     CONTROL_STOP = 6,                     /* answered when sampling has ended; result as agent_stop's */
-    CONTROL_LEAVE = 7,                    /* answered, and then our thread ends */
+    CONTROL_LEAVE = 7,                    /* our thread ends; no answer but that */
 };
 
 struct control_probe {                    /* what the host saw of a computing thread's stacks */

@@ -42,6 +42,7 @@ void agent_leave(void)
         a->unanswered = handlers_drain_blind(a);
         ring_close(a, STOP_SANDBOXED);
         agent_cell = (struct agent *)0;
+        a->ring_fd = a->host_fd = a->host_end_fd = -1;    /* its descriptor table has ended with it */
         agent_free(a);
     }
     pages_free((void *)BOOT->stack, BOOT->stack_bytes);

@@ -25,7 +25,7 @@ static u64 gate_pages_new(void)
 
 static i32 serve_prepare(struct control *control)
 {
-    u32 rate_hz = (u32)control->arguments[0];
+    u32 rate_hz = control_rate_hz(control);
     i32 error = agent_cell || !rate_hz ? -ERR_EINVAL
                                        : agent_prepare(rate_hz, (u32)control->arguments[1], (u32)control->arguments[2]);
     struct agent *a = agent_cell;

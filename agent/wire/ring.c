@@ -140,16 +140,16 @@ static void ring_close(struct agent *a, u32 stop_reason)
 #define F_ADD_SEALS 1033
 #define RING_SEALS 7                      /* F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW */
 
-/* Create the memfd at its final size, and seal that: the host's mapping must never be longer than the file. Returns a
+/* Create a memfd at its final size, and seal that: the host's mapping must never be longer than the file. Returns a
  * descriptor, or the negative errno of the failed call. */
-static i64 ring_file(void)
+static i64 sealed_file(const char *name, u64 bytes)
 {
-    i64 error, fd = sys_call3(NR_MEMFD_CREATE, (u64) "flametap-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL, 0);
+    i64 error, fd = sys_call3(NR_MEMFD_CREATE, (u64)name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL, 0);
     if (fd == -ERR_EINVAL)
-        fd = sys_call3(NR_MEMFD_CREATE, (u64) "flametap-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING, 0);
+        fd = sys_call3(NR_MEMFD_CREATE, (u64)name, MFD_CLOEXEC | MFD_ALLOW_SEALING, 0);
     if (fd < 0)
         return fd;
-    error = sys_call3(NR_FTRUNCATE, (u64)fd, RING_HEADER_BYTES + RING_BYTES, 0);
+    error = sys_call3(NR_FTRUNCATE, (u64)fd, bytes, 0);
     if (error >= 0)
         error = sys_call3(NR_FCNTL, (u64)fd, F_ADD_SEALS, RING_SEALS);
     if (error < 0) {
@@ -166,7 +166,7 @@ static i64 ring_new(struct agent *a)
     /* Growing a file beyond RLIMIT_FSIZE raises SIGXFSZ, which kills (setrlimit(2)); a memfd is a file. */
     if (resource_limit(1 /* RLIMIT_FSIZE */) < RING_HEADER_BYTES + RING_BYTES)
         return -27;                       /* EFBIG */
-    fd = ring_file();
+    fd = sealed_file("flametap-ring", RING_HEADER_BYTES + RING_BYTES);
     if (fd < 0)
         return fd;
     /* PROT_READ|PROT_WRITE, MAP_SHARED */

@@ -118,7 +118,7 @@ int main(int argc, char **argv)
     lines_make(0x80 | 11 << 3);
     code_make();
     recipe_make(recipe);
-    agent_set_recipes(recipe, 1);
+    recipes_set(a, recipe, 1);
     states_keep(a, now_ns_sigsafe());
 
     w->agent = a;

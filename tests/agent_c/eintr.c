@@ -13,6 +13,7 @@
  *            them and of ours there were, and how many epoll_waits of other threads failed
  *   long     one signal into waits of LONG_MS, LATE_MS after they began; prints how long they lasted
  */
+#include "in_process.h"
 #include "waits.h"
 
 #include <sys/mman.h>
@@ -134,9 +135,9 @@ static int long_waits(void)
     struct agent *a;
     waits_open();
     waits_close();
-    require(agent_prepare(100, is_filtered_sigsafe() ? FILTERED_MAIN : FILTERED_NOBODY, 1) == 0, "agent_prepare");
-    agent_set_paused(1);
-    require(agent_start() == 0, "agent_start");
+    require(in_process_prepare(100, is_filtered_sigsafe() ? FILTERED_MAIN : FILTERED_NOBODY, 1) == 0, "prepare");
+    in_process_set_paused(1);
+    require(in_process_begin() == 0, "begin");
     a = agent_cell;
     slot.wait_sysno = -1;
     slot.frames = pages_new(SLOT_PAGES_BYTES);
@@ -186,7 +187,7 @@ static int ignored_signals(int milliseconds)
     for (int i = 0; i < 3; i++)
         pthread_create(&thread, NULL, bystander, NULL);
     pthread_create(&thread, NULL, ignored_signals_send, NULL);
-    require(agent_prepare(1000, is_filtered_sigsafe() ? FILTERED_MAIN : FILTERED_NOBODY, 1) == 0 && agent_start() == 0, "agent");
+    require(in_process_prepare(1000, is_filtered_sigsafe() ? FILTERED_MAIN : FILTERED_NOBODY, 1) == 0 && in_process_begin() == 0, "agent");
     ring = agent_cell->ring;
     until = now_ns_sigsafe() + (u64)milliseconds * 1000000ULL;
     while (now_ns_sigsafe() < until) {
@@ -212,12 +213,11 @@ int main(int count, char **arguments)
     u64 gap_ns = (u64)atoi(arguments[2]) * 1000;
     int is_sampled = strcmp(arguments[3], "sampled") == 0;
     waits_begin(is_sampled || strcmp(arguments[3], "signals") == 0);
-    require(agent_prepare(is_sampled ? 1000 : 100, is_filtered_sigsafe() ? FILTERED_MAIN : FILTERED_NOBODY, 1) == 0, "agent_prepare");
-    struct ring_header *ring = mmap(NULL, RING_HEADER_BYTES + RING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
-                                    agent_ring_fd(), 0);
-    require(ring != MAP_FAILED, "mmap");
-    agent_set_paused(!is_sampled);
-    require(agent_start() == 0, "agent_start");
+    require(in_process_prepare(is_sampled ? 1000 : 100, is_filtered_sigsafe() ? FILTERED_MAIN : FILTERED_NOBODY, 1) == 0, "prepare");
+    struct ring_header *ring = in_process_ring();
+    require(ring != NULL, "mmap");
+    in_process_set_paused(!is_sampled);
+    require(in_process_begin() == 0, "begin");
     if (strcmp(arguments[3], "bare") == 0) {
         struct rlimit none = {0, 0};
         setrlimit(RLIMIT_SIGPENDING, &none);

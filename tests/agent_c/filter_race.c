@@ -19,6 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "in_process.h"
+
 #define THREADS 4
 #define LATEST_US 60000
 #define AFTERWARDS_US 20000
@@ -67,18 +69,17 @@ static int trial(unsigned int delay_us)
             return 1;
     while (begun < THREADS)
         usleep(100);
-    if (agent_prepare(1000, FILTERED_NOBODY, 1))
+    if (in_process_prepare(1000, FILTERED_NOBODY, 1))
         return 2;
-    agent_close_ring_fd();
     for (unsigned int tid; (tid = agent_next_unknown()) != 0;)
         agent_set_owner(tid, 0);
-    if (agent_start())
+    if (in_process_begin())
         return 3;
     usleep(delay_us);
     if (filter_calls())
         return 4;
     usleep(AFTERWARDS_US);
-    return agent_stop() < 0 ? 5 : 0;
+    return in_process_stop() < 0 ? 5 : 0;
 }
 
 int main(int argc, char **argv)

@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "in_process.h"
 #include "require.h"
 
 #define WAIT_LIMIT_NS 100000000L          /* so long lasts one that has lost its end */
@@ -96,10 +97,10 @@ int main(int count, char **arguments)
     while (!waiter_tid)
         sleep_ns(1000000);
     pthread_create(&sender, NULL, signals_send, NULL);
-    require(agent_prepare(100, is_filtered_sigsafe() ? FILTERED_MAIN : FILTERED_NOBODY, 1) == 0, "agent_prepare");
+    require(in_process_prepare(100, is_filtered_sigsafe() ? FILTERED_MAIN : FILTERED_NOBODY, 1) == 0, "prepare");
     ring = agent_cell->ring;
-    agent_set_paused(1);
-    require(agent_start() == 0, "agent_start");
+    in_process_set_paused(1);
+    require(in_process_begin() == 0, "begin");
     slot = slot_of_waiter();
     require(slot != NULL, "slot");
     slot->frames = pages_new(SLOT_PAGES_BYTES);

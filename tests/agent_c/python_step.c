@@ -16,6 +16,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "in_process.h"
+
 #define TRAP_FLAG 0x100ULL
 #define GREG_EFL 17
 #define TAKEN_BYTES (1ULL << 30)
@@ -69,12 +71,12 @@ int step_begin(const u64 *recipe, long steps)
         return 1;
     struct agent *a = agent_cell;
     struct thread_slot *slot = own_slot(a);
-    a->sampler_tid = (u32)syscall(SYS_gettid);
-    stack_notes_find(a);
+    thread_pointers_prepare(a);
+    block_offsets_find(a);
     bytes_copy(wrong, recipe, sizeof wrong);
     wrong[RECIPE_FRAME_CODE] += 8;
-    agent_set_recipes(wrong, 1);          /* until the host knows better */
-    agent_set_recipes(recipe, 1);
+    recipes_set(a, wrong, 1);             /* until the host knows better */
+    recipes_set(a, recipe, 1);
     states_keep(a, now_ns_sigsafe());
     if (!slot || !a->states || !a->states->count)
         return 2;
@@ -100,7 +102,7 @@ void step_unlist(void)
 
 void step_withdraw(void)
 {
-    agent_set_recipes(NULL, 0);
+    recipes_set(agent_cell, NULL, 0);
     step_unlist();
 }
 

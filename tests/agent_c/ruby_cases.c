@@ -209,7 +209,7 @@ static void world_new(void)
     put(context, stack);
     put(context + 8, STACK_WORDS);
     put(context + 16, frame);
-    agent_set_recipes(made, 1);
+    recipes_set(agent, made, 1);
     recipe = agent->recipes[0];
     require(managed_prepare(agent) != 0, "there is memory");
     agent->resolved_words = answer;

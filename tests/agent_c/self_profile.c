@@ -1,13 +1,13 @@
 /*
  * The whole agent, profiling the process it is in, without Frida. Built behind the agent's sources.
  *
- * Usage: self_profile MILLISECONDS RATE [filtered|bereaved|rootless]. Three threads: one computes, one sleeps in
+ * Usage: self_profile MILLISECONDS RATE [filtered|rootless]. Three threads: one computes, one sleeps in
  * nanosleep for long, one waits 2 ms at a time in poll and counts interrupted waits. filtered: they come under a seccomp
- * filter that kills, right before sampling begins. bereaved: under one that kills the sampler thread alone. rootless:
+ * filter that kills, right before sampling begins. rootless:
  * the working folder becomes the root right before sampling begins, so that there is no /proc, and the busy thread's stack
  * lies where an arena of malloc's could. Writes everything the ring
  * carried to stdout, and to stderr one line of facts: tids, CPU nanoseconds of the busy thread over the recording, least and most,
- * interrupted waits, what agent_stop returned, nanoseconds in which all of this stood still.
+ * interrupted waits, what the agent's end returned, nanoseconds in which all of this stood still.
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -24,6 +24,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "in_process.h"
 
 static volatile u32 finished;
 static volatile i32 tids[3];
@@ -97,13 +99,13 @@ static void drain(struct ring_header *ring)
     store_release_u64((volatile u64 *)&ring->tail, head);
 }
 
-/* The first call with this number kills, all threads or its own alone. */
-static void filter_calls(unsigned int number, unsigned int action)
+/* The first call with this number kills. */
+static void filter_calls(unsigned int number)
 {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, action),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     struct sock_fprog program = {.len = sizeof code / sizeof *code, .filter = code};
@@ -111,19 +113,12 @@ static void filter_calls(unsigned int number, unsigned int action)
     require(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) == 0, "seccomp");
 }
 
-static void await_end_of_sampler(void)
-{
-    while (!agent_is_orphaned())
-        usleep(1000);
-}
-
 int main(int argc, char **argv)
 {
     pthread_t threads[3];
     void *(*const bodies[3])(void *) = {busy, asleep, waiting};
-    require(argc == 3 || argc == 4, "usage: self_profile MILLISECONDS RATE [filtered|bereaved|rootless]");
+    require(argc == 3 || argc == 4, "usage: self_profile MILLISECONDS RATE [filtered|rootless]");
     int is_filtered = argc == 4 && strcmp(argv[3], "filtered") == 0;
-    int is_bereaved = argc == 4 && strcmp(argv[3], "bereaved") == 0;
     int is_rootless = argc == 4 && strcmp(argv[3], "rootless") == 0;
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
@@ -134,19 +129,18 @@ int main(int argc, char **argv)
         while (!tids[i])
             usleep(1000);
     }
-    require(agent_prepare((unsigned int)atoi(argv[2]), is_bereaved || is_filtered_sigsafe() ? FILTERED_MAIN : FILTERED_NOBODY, 1) == 0, "agent_prepare");
-    struct ring_header *ring = mmap(NULL, RING_HEADER_BYTES + RING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
-                                    agent_ring_fd(), 0);
-    require(ring != MAP_FAILED, "mmap");
-    agent_close_ring_fd();
+    require(in_process_prepare((unsigned int)atoi(argv[2]), is_filtered_sigsafe() ? FILTERED_MAIN : FILTERED_NOBODY, 1) == 0,
+            "prepare");
+    struct ring_header *ring = in_process_ring();
+    require(ring != NULL, "mmap");
     for (unsigned int tid; (tid = agent_next_unknown()) != 0;)
         agent_set_owner(tid, tid == (unsigned int)getpid()); /* the main thread plays Frida: it must not appear */
     if (is_filtered)
-        filter_calls(SYS_process_vm_readv, SECCOMP_RET_KILL_PROCESS); /* before the sampler thread's first turn */
+        filter_calls(SYS_process_vm_readv); /* before the sampler thread's first turn */
     if (is_rootless)
         require(chroot(".") == 0, "chroot");
     i64 cpu_first = clock_ns_sigsafe(THREAD_CPU_CLOCK(tids[0]));
-    require(agent_start() == 0, "agent_start");
+    require(in_process_begin() == 0, "begin");
     i64 cpu_before = clock_ns_sigsafe(THREAD_CPU_CLOCK(tids[0]));
     u64 until = now_ns_sigsafe() + (u64)atoi(argv[1]) * 1000000ULL;
     /* On a busy machine, until the busy thread had its turns. */
@@ -156,11 +150,7 @@ int main(int argc, char **argv)
         drain(ring);
     }
     i64 cpu_after = clock_ns_sigsafe(THREAD_CPU_CLOCK(tids[0]));
-    if (is_bereaved) {
-        filter_calls(SYS_pread64, SECCOMP_RET_KILL_THREAD); /* which no other thread calls */
-        await_end_of_sampler();
-    }
-    int unanswered = agent_stop();
+    int unanswered = in_process_stop();
     i64 cpu_last = clock_ns_sigsafe(THREAD_CPU_CLOCK(tids[0]));
     drain(ring);
     struct kernel_sigaction urg;

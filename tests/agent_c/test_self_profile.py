@@ -116,15 +116,6 @@ def test_filter_that_comes_before_the_first_turn_is_noticed(program: Path) -> No
     assert b" again=-1" in ran.stderr
 
 
-def test_sampler_that_is_killed_alone_is_noticed_and_leaves_no_handler(program: Path) -> None:
-    """By a filter that kills threads, in a target that had others before."""
-    ran = subprocess.run(
-        [str(program), "200", "1000", "bereaved"], capture_output=True, timeout=60, check=False
-    )
-    assert ran.returncode == 0, (ran.returncode, ran.stderr.decode())
-    assert b" handler=0 again=-1" in ran.stderr
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may change the root")
 def test_threads_without_procfs_are_sampled_while_they_run(program: Path, tmp_path: Path) -> None:
     profile, facts, _ = run(program, "500", "1000", "rootless", folder=tmp_path)

@@ -123,7 +123,7 @@ static void world_new(void)
     made[V8_DEOPT_NUMBER] = 16 + 8 * 5;
     made[V8_BYTECODE_TABLE] = 32;
     made[V8_KIND_REGEXP] = REGEXP;
-    agent_set_recipes(made, 1);
+    recipes_set(agent, made, 1);
     recipe = agent->recipes[0];
     v8_keep(agent);
     require(agent->v8_number == 1, "frames of V8 are read");

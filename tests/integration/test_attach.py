@@ -29,11 +29,12 @@ from flametap.inject.frida import (
     ptrace_proxy,
     stall_watch,
 )
-from flametap.inject.frida import session as session_module
+from flametap.inject.frida import injector as injector_module
 from flametap.inject.frida.attach import Attach
+from flametap.inject.frida.injector import FridaInjector
 from flametap.inject.frida.loader import Loaders
 from flametap.inject.frida.ptrace_proxy import PtraceProxy
-from flametap.inject.frida.session import Session
+from flametap.inject.link.session import Session
 from flametap.linux import procfs
 from flametap.linux.ptrace import PTRACE_CONT
 from nightly import nightly
@@ -111,7 +112,7 @@ def test_call_that_never_returns_is_taken_back(
         return 0 if len(looks) % 2 else int(waitpid(pid, status, options))
 
     monkeypatch.setattr(ptrace_proxy, "_waitpid", hide_once)
-    session = Session(target.pid)
+    session = Session(target.pid, FridaInjector(target.pid))
     with pytest.raises(FlametapError):
         session.attach(100)
     session.close()
@@ -128,7 +129,7 @@ def test_stop_that_comes_while_a_function_runs_leaves_nothing(
 ) -> None:
     target = start("parked", "short")
     before = receipt.take(target.pid)
-    monkeypatch.setattr(session_module, "ATTACH_TIMEOUT_S", 2.0)
+    monkeypatch.setattr(injector_module, "ATTACH_TIMEOUT_S", 2.0)
     ptrace = ptrace_proxy._ptrace
     calls: list[int] = []
 
@@ -140,7 +141,7 @@ def test_stop_that_comes_while_a_function_runs_leaves_nothing(
         return int(ptrace(request, tid, where, data))
 
     monkeypatch.setattr(ptrace_proxy, "_ptrace", stop_before)
-    session = Session(target.pid)
+    session = Session(target.pid, FridaInjector(target.pid))
     with pytest.raises(FlametapError) as failure:
         session.attach(100)
     session.close()
@@ -205,7 +206,7 @@ def test_error_of_ours_is_told_and_the_target_goes_on(
 ) -> None:
     target = start("parked", "short")
     code = code_of(target.pid)
-    monkeypatch.setattr(session_module, "STUBBORN_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(injector_module, "STUBBORN_TIMEOUT_S", 1.0)
     wait = PtraceProxy._wait_for_stop
     waits: list[int] = []
 
@@ -216,7 +217,7 @@ def test_error_of_ours_is_told_and_the_target_goes_on(
         return wait(self, tid, status, options)
 
     monkeypatch.setattr(PtraceProxy, "_wait_for_stop", fail)
-    session = Session(target.pid)
+    session = Session(target.pid, FridaInjector(target.pid))
     with pytest.raises(FlametapError, match="no descriptor left"):
         session.attach(100)
     session.close()
@@ -233,8 +234,9 @@ def test_stack_is_not_written_to_once_the_main_thread_is_let_go(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = start("deeper")
-    monkeypatch.setattr(session_module, "STUBBORN_TIMEOUT_S", 1.0)
-    session = Session(target.pid)
+    monkeypatch.setattr(injector_module, "STUBBORN_TIMEOUT_S", 1.0)
+    injector = FridaInjector(target.pid)
+    session = Session(target.pid, injector)
     attempts: list[int] = []
 
     def let_go_and_fail(
@@ -242,8 +244,8 @@ def test_stack_is_not_written_to_once_the_main_thread_is_let_go(
     ) -> None:
         let_go()
         target.say("go deeper")
-        assert session._handshake is not None
-        session._handshake.hang_up()
+        assert injector._handshake is not None
+        injector._handshake.hang_up()
         attempts.append(target.pid)
 
     monkeypatch.setattr(loader.Loader, "wait_until_loaded", let_go_and_fail)

@@ -29,8 +29,10 @@ GONE_S = 120.0
 # Attaches and prepares, and then does nothing more: in the place of a host that dies in between.
 ONLY_PREPARE = """
 import sys, time
-from flametap.inject.frida.session import Session
-Session(int(sys.argv[1])).attach(100.0)
+from flametap.inject.link.session import Session
+from flametap.inject.ways import injector_for
+pid, way = int(sys.argv[1]), sys.argv[2]
+Session(pid, injector_for(pid, way)[0]).attach(100.0)
 print("prepared", flush=True)
 time.sleep(600)
 """
@@ -114,11 +116,14 @@ def test_killed_host_leaves_a_busy_and_a_waiting_target_alone(
     target.finish()
 
 
+@pytest.mark.parametrize("way", ["direct", "frida"])
 @pytest.mark.parametrize("number", [signal.SIGKILL, *nightly(signal.SIGSTOP)])
-def test_host_that_ends_before_sampling_begins(start: Start, number: signal.Signals) -> None:
+def test_host_that_ends_before_sampling_begins(
+    start: Start, number: signal.Signals, way: str
+) -> None:
     target = start("parked", "short")
     before = receipt.take(target.pid)
-    command = [sys.executable, "-c", ONLY_PREPARE, str(target.pid)]
+    command = [sys.executable, "-c", ONLY_PREPARE, str(target.pid), way]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as host:
         try:
             assert host.stdout is not None

@@ -24,7 +24,7 @@ import wire
 from elfheaders import GLIBC_LOADER, GLIBC_NOTE, executable
 from flametap.errors import FlametapError
 from flametap.inject.frida import fork_stack
-from flametap.inject.frida.agent_answers import Prepared
+from flametap.inject.frida.agent_answers import Entered
 from flametap.linux import elf_headers, maps, procfs, seccomp
 from flametap.linux.executable import read_program
 from flametap.model import Clock
@@ -262,8 +262,8 @@ def _read_filter(data: bytes) -> None:
 
 
 def _answers(_: Path) -> list[bytes]:
-    whole = {"error": 0, "fd": 7, "hostEnd": -1, "scratch": "0x7f0012340000"}
-    others: list[object] = [{"error": 11}, {**whole, "scratch": 5}, [], None, {**whole, "fd": 1.5}]
+    whole = {"tid": 4711, "boot": "0x7f0012340000"}
+    others: list[object] = [{"tid": -11}, {**whole, "boot": 5}, [], None, {**whole, "tid": 1.5}]
     return [json.dumps(each).encode() for each in (whole, *others)]
 
 
@@ -272,7 +272,7 @@ def _read_answer(data: bytes) -> None:
         answer = json.loads(data)  # Frida's part
     except (ValueError, RecursionError):
         return
-    Prepared.of(answer)
+    Entered.of(answer)
 
 
 # ---- the page

@@ -65,7 +65,9 @@ def take_steps(python: str, out: Path, count: int = STEPS, *mode: str) -> list[S
     """Run the program, and return its stacks."""
     flags = ("-O2", "-g", "-shared", "-fPIC", "-Wno-unused-function")
     text = f'{source()}#line 1 "{DRIVER.name}"\n{DRIVER.read_text("utf-8")}'
-    library = compiled("agent_c/python_step", text, ["gcc", *WARNINGS, *flags])
+    library = compiled(
+        "agent_c/python_step", text, ["gcc", *WARNINGS, *flags, f"-I{DRIVER.parent}"]
+    )
     target = Target([python, SCRIPT, library, str(count), out, *mode])
     try:
         (found,) = find_interpreters(target.pid)

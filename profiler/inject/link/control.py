@@ -20,6 +20,7 @@ from ...errors import AttachFailedError
 from ...linux import ptrace
 from ...linux.syscalls import syscall_number
 from ...wire import control_abi as abi
+from ...wire.abi import RECIPE_WORDS
 from . import ring_file
 from .injector import Entry
 from .libc_block import BlockOffsets
@@ -153,10 +154,11 @@ class Control:
         Raises:
             AttachFailedError: no answer.
         """
-        words = [word for recipe in recipes for word in recipe][: abi.CONTROL_WORDS]
+        taken = recipes[: abi.CONTROL_WORDS // RECIPE_WORDS]
+        words = [word for recipe in taken for word in recipe]
 
         def fill() -> None:
-            struct.pack_into("<I", self._mapping, abi.AT_COUNT, len(recipes))
+            struct.pack_into("<I", self._mapping, abi.AT_COUNT, len(taken))
             struct.pack_into(f"<{len(words)}Q", self._mapping, abi.AT_WORDS, *words)
 
         self._ask(abi.RECIPES, (), fill)

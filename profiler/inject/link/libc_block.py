@@ -62,7 +62,10 @@ def _block(memory: TargetMemory, head: int) -> int:
     """Return the block that a list's head lies in, runtime_addr; 0 if it looks like none."""
     if head < BLOCK_BYTES:
         return 0
+    # It may lie in the first page of its mapping, with nothing before that.
     words_before = memory.read(head - BLOCK_BYTES, BLOCK_BYTES)
+    if len(words_before) < BLOCK_BYTES:
+        words_before = memory.read(head - head % PAGE_BYTES, head % PAGE_BYTES)
     for back_bytes in range(32, len(words_before), 16):
         at = head - back_bytes
         word, own = struct.unpack_from("<Q8xQ", words_before, len(words_before) - back_bytes)
@@ -84,8 +87,14 @@ def _stack_notes(notes: bytes, block: int, is_main: bool, start_of_stack: int) -
     for index in range(1, len(words) - 2):
         start, size_bytes, guard_bytes = words[index : index + 3]
         if is_main:
-            # glibc notes nothing of the main thread's stack but where it ended at the start.
-            if not start and size_bytes == start_of_stack != 0 and not guard_bytes:
+            # glibc notes nothing of the main thread's stack but where it ended at the start, a static
+            # program's a word later.
+            if (
+                not start
+                and start_of_stack - size_bytes in (0, 8)
+                and size_bytes
+                and not guard_bytes
+            ):
                 return 8 * index
             continue
         is_aligned = not (start | size_bytes | guard_bytes) % PAGE_BYTES

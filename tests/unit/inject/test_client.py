@@ -11,14 +11,14 @@ import pytest
 
 from flametap.errors import AttachFailedError
 from flametap.inject import client
-from flametap.inject.client import Injector
+from flametap.inject.client import InjectorClient
 
 
 def test_silence_is_not_taken_for_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     ends: list[socket.socket] = []
-    monkeypatch.setattr(client, "spawn", lambda link, pid: ends.append(link.dup()))
+    monkeypatch.setattr(client, "spawn", lambda link, pid, way: ends.append(link.dup()))
     monkeypatch.setattr(client, "ANSWER_TIMEOUT_S", 0.05)
-    attaching = Injector(os.getpid())
+    attaching = InjectorClient(os.getpid())
     try:
         with pytest.raises(AttachFailedError, match="did not answer within"):
             attaching.attach(100.0)
@@ -28,15 +28,15 @@ def test_silence_is_not_taken_for_the_end(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_end_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "spawn", lambda link, pid: None)
-    attaching = Injector(os.getpid())
+    monkeypatch.setattr(client, "spawn", lambda link, pid, way: None)
+    attaching = InjectorClient(os.getpid())
     with pytest.raises(AttachFailedError, match="has ended"):
         attaching.attach(100.0)
     attaching.close()
 
 
 def test_end_that_we_asked_for_has_no_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    def spawn(link: socket.socket, pid: int) -> None:
+    def spawn(link: socket.socket, pid: int, way: str) -> None:
         threading.Thread(target=answer, args=(link.dup(),), daemon=True).start()
 
     def answer(link: socket.socket) -> None:
@@ -47,7 +47,7 @@ def test_end_that_we_asked_for_has_no_reason(monkeypatch: pytest.MonkeyPatch) ->
             link.send(json.dumps({"ended": "the target ended"}).encode())
 
     monkeypatch.setattr(client, "spawn", spawn)
-    attaching = Injector(os.getpid())
+    attaching = InjectorClient(os.getpid())
     with pytest.raises(AttachFailedError, match="no"):
         attaching.attach(100.0)
     attaching.stop()

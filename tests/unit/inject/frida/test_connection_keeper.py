@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from flametap.inject.frida import connection_keeper
-from flametap.inject.frida.session import Session
+from flametap.inject.frida.injector import FridaInjector
 from flametap.inject.frida.stall_watch import Handshake
 from flametap.linux import procfs
 from running import wait_until
@@ -54,7 +54,7 @@ def test_line_is_kept_until_a_stopped_process_has_gone_on_for_a_while() -> None:
             process.kill()
 
 
-def test_session_keeps_the_line_itself_when_there_is_no_process_for_a_caretaker(
+def test_injector_keeps_the_line_itself_when_there_is_no_process_for_a_caretaker(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refuse(pid: int, descriptors: list[int]) -> None:
@@ -65,9 +65,9 @@ def test_session_keeps_the_line_itself_when_there_is_no_process_for_a_caretaker(
         try:
             process.send_signal(signal.SIGSTOP)
             wait_until(lambda: procfs.read_task_state(process.pid, process.pid) == "T", "the stop")
-            session = Session(process.pid)
+            injector = FridaInjector(process.pid)
             early, theirs = socket.socketpair()
-            session._handshake = Handshake(process.pid)
+            injector._handshake = Handshake(process.pid)
             with early.dup(), theirs:
                 early.close()
                 theirs.settimeout(0.1)
@@ -77,7 +77,7 @@ def test_session_keeps_the_line_itself_when_there_is_no_process_for_a_caretaker(
                     "wait_until_it_goes_on",
                     lambda pid: opened.append(_is_open(theirs)),
                 )
-                session._leave_standing()
+                injector._leave_standing()
                 assert opened == [True]
                 assert theirs.recv(1) == b""
         finally:

@@ -1,9 +1,9 @@
-"""What the target hands out as the ring: only a sealed memfd of the right size is taken."""
+"""What the target hands out as our memory: only a sealed memfd of the right size is taken."""
 
 from __future__ import annotations
 
-import errno
 import fcntl
+import mmap
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +12,7 @@ import pytest
 
 from flametap.errors import AttachFailedError
 from flametap.inject.link import ring_file
-from flametap.linux import descriptors
+from own_tables import own_table
 
 
 def memfd(*, size_bytes: int = ring_file.FILE_BYTES, seals: int = ring_file.SEALS) -> int:
@@ -27,10 +27,11 @@ def read_only() -> int:
 
 
 FOREIGN: dict[str, tuple[Callable[[], int], str]] = {
-    "device": (lambda: os.open("/dev/null", os.O_RDWR), "not sealed|no memfd"),
-    "pipe": (lambda: os.pipe()[1], "cannot be written|no memfd"),
-    "folder": (lambda: os.open("/", os.O_RDONLY), "cannot be written|no memfd"),
-    "path": (lambda: os.open("/dev/null", os.O_PATH), "cannot be written|no memfd"),
+    "device": (lambda: os.open("/dev/null", os.O_RDWR), "no memfd"),
+    "pipe": (lambda: os.pipe()[1], "no memfd"),
+    "folder": (lambda: os.open("/", os.O_RDONLY), "no memfd"),
+    "path": (lambda: os.open("/dev/null", os.O_PATH), "no memfd"),
+    "file": (lambda: os.open(__file__, os.O_RDONLY), "no memfd"),
     "unsealed": (lambda: memfd(seals=0), "not sealed"),
     "half sealed": (lambda: memfd(seals=fcntl.F_SEAL_SHRINK), "not sealed"),
     "too long": (lambda: memfd(size_bytes=1 << 36), "68719476736 bytes"),
@@ -38,48 +39,58 @@ FOREIGN: dict[str, tuple[Callable[[], int], str]] = {
 }
 
 
-@pytest.fixture(params=["pidfd", "proc"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """With pidfd_getfd, and as on a kernel without it."""
-
-    def missing(pid: int, fd: int) -> int:
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-
-    if request.param == "proc":
-        monkeypatch.setattr(descriptors, "duplicate", missing)
-    return str(request.param)
+def taken(fd: int, size_bytes: int = ring_file.FILE_BYTES) -> int:
+    """What we get of a descriptor in our own table."""
+    return ring_file.open_own("/proc/self", fd, size_bytes)
 
 
-def test_ring_is_taken_and_mapped(way: str) -> None:
-    theirs = memfd()
-    ours = ring_file.take(os.getpid(), theirs)
-    mapping = ring_file.mapped(ours)
-    mapping[:5] = b"hello"
+@pytest.mark.parametrize("size_bytes", [ring_file.FILE_BYTES, 4096])
+def test_file_is_taken_and_mapped(size_bytes: int) -> None:
+    theirs = memfd(size_bytes=size_bytes)
+    ours = taken(theirs, size_bytes)
+    with mmap.mmap(ours, size_bytes) as mapping:
+        mapping[:5] = b"hello"
     assert os.pread(theirs, 5, 0) == b"hello"
     assert not os.get_inheritable(ours)
-    mapping.close()
+    os.close(ours)
+    os.close(theirs)
+
+
+def test_ring_is_mapped_as_a_whole() -> None:
+    theirs = memfd()
+    with ring_file.mapped(theirs) as mapping:
+        assert len(mapping) == ring_file.FILE_BYTES
+    os.close(theirs)
+
+
+def test_descriptor_of_a_thread_with_its_own_table_is_found() -> None:
+    with own_table(lambda: memfd(size_bytes=4096)) as (tid, theirs):
+        os.close(ring_file.open_own(f"/proc/self/task/{tid}", theirs, 4096))
+        with pytest.raises(AttachFailedError):
+            taken(theirs, 4096)
+
+
+def test_file_that_can_only_be_read_is_opened_anew() -> None:
+    theirs = read_only()
+    ours = taken(theirs)
+    os.pwrite(ours, b"x", 0)
     os.close(ours)
     os.close(theirs)
 
 
 @pytest.mark.parametrize("name", FOREIGN)
-def test_any_other_file_is_refused(name: str, way: str) -> None:
+def test_any_other_file_is_refused_and_nothing_stays_open(name: str) -> None:
     make, why = FOREIGN[name]
     theirs = make()
-    with pytest.raises(AttachFailedError, match=f"another file .*({why})") as raised:
-        ring_file.take(os.getpid(), theirs)
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(AttachFailedError, match=f"another file .*{why}") as raised:
+        taken(theirs)
     assert raised.value.hint
+    assert os.listdir("/proc/self/fd") == before
     os.close(theirs)
 
 
-def test_ring_that_may_not_be_written_is_refused() -> None:
-    with pytest.raises(AttachFailedError, match="cannot be written"):
-        ring_file.take(os.getpid(), read_only())
-
-
-def test_without_pidfd_nothing_but_a_memfd_is_opened(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_but_a_memfd_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """To open a FIFO, or a device, can block or do something."""
     opened: list[int] = []
     real = os.open
@@ -92,10 +103,13 @@ def test_without_pidfd_nothing_but_a_memfd_is_opened(
     theirs = real(tmp_path / "flametap-ring", os.O_RDWR)
     monkeypatch.setattr(os, "open", watched)
     with pytest.raises(AttachFailedError, match="no memfd"):
-        ring_file._open(os.getpid(), theirs)
+        taken(theirs)
+    assert opened
     assert all(flags & os.O_PATH for flags in opened)
+    os.close(theirs)
 
 
-def test_descriptor_that_is_not_there_says_so(way: str) -> None:
+@pytest.mark.parametrize("fd", [4000, -1])
+def test_descriptor_that_is_not_there_says_so(fd: int) -> None:
     with pytest.raises(AttachFailedError, match="cannot be opened"):
-        ring_file.take(os.getpid(), 4000)
+        taken(fd)

@@ -14,50 +14,54 @@ from flametap.inject.frida import ptrace_hook, quirks
 from flametap.inject.frida.attach import Attach
 from flametap.inject.frida.footprint import Presence
 from flametap.inject.frida.fork_hold import ForkHold
+from flametap.inject.frida.injector import FridaInjector
 from flametap.inject.frida.loader import Loaders
-from flametap.inject.frida.session import Session
 
 
 @pytest.fixture
-def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
-    """A session with a sleeping process to which nothing is done."""
+def injector(monkeypatch: pytest.MonkeyPatch) -> Iterator[FridaInjector]:
+    """A way into a sleeping process to which nothing is done."""
     for module, name in (
         (ptrace_hook, "install"),
         (quirks, "restrain"),
         (Attach, "begin"),
         (ForkHold, "ask"),
         (ForkHold, "let_go"),
-        (Session, "detach"),
+        (FridaInjector, "leave"),
     ):
         monkeypatch.setattr(module, name, lambda *_: None)
     monkeypatch.setattr(Attach, "is_replaced", lambda _: False)
     with subprocess.Popen(["sleep", "60"]) as target:
-        yield Session(target.pid)
+        made = FridaInjector(target.pid)
+        yield made
+        made.close()
         target.kill()
 
 
-def failing(session: Session, monkeypatch: pytest.MonkeyPatch, error: Exception) -> list[int]:
+def failing(
+    injector: FridaInjector, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> list[int]:
     """Have each try fail; the tries come into the list."""
     tries: list[int] = []
 
     def inject() -> None:
-        tries.append(session.pid)
+        tries.append(injector.pid)
         raise error
 
-    monkeypatch.setattr(session, "_inject", inject)
+    monkeypatch.setattr(injector, "_inject", inject)
     return tries
 
 
 def test_without_machine_code_nothing_happens(
-    session: Session, monkeypatch: pytest.MonkeyPatch
+    injector: FridaInjector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def read() -> machine_code.MachineCode:
         raise machine_code.UnusableError("it is damaged")
 
-    tries = failing(session, monkeypatch, frida.NotSupportedError("odd"))
+    tries = failing(injector, monkeypatch, frida.NotSupportedError("odd"))
     monkeypatch.setattr(machine_code, "read", read)
     with pytest.raises(CannotAttachError, match="it is damaged") as refused:
-        session.attach(100)
+        injector.enter(0)
     assert refused.value.hint == machine_code.REMEDY
     assert not tries
 
@@ -71,21 +75,21 @@ def test_without_machine_code_nothing_happens(
     ],
 )
 def test_attach_is_tried_as_often_as_its_error_says(
-    session: Session, monkeypatch: pytest.MonkeyPatch, error: Exception, count: int
+    injector: FridaInjector, monkeypatch: pytest.MonkeyPatch, error: Exception, count: int
 ) -> None:
-    tries = failing(session, monkeypatch, error)
-    with pytest.raises(Exception, match=str(session.pid)):
-        session.attach(100.0)
+    tries = failing(injector, monkeypatch, error)
+    with pytest.raises(Exception, match=str(injector.pid)):
+        injector.enter(0)
     assert len(tries) == count
 
 
 def test_attach_of_which_something_is_left_is_not_tried_again(
-    session: Session, monkeypatch: pytest.MonkeyPatch
+    injector: FridaInjector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tries = failing(session, monkeypatch, frida.TimedOutError("timed out"))
+    tries = failing(injector, monkeypatch, frida.TimedOutError("timed out"))
     monkeypatch.setattr(Presence, "has_left", lambda _: False)
     with pytest.raises(AttachFailedError, match="too slow"):
-        session.attach(100.0)
+        injector.enter(0)
     assert len(tries) == 1
 
 
@@ -95,7 +99,7 @@ def test_attach_of_which_something_is_left_is_not_tried_again(
     ids=["held", "the agent stays", "not held"],
 )
 def test_main_thread_is_kept_until_the_loader_has_left(
-    session: Session,
+    injector: FridaInjector,
     monkeypatch: pytest.MonkeyPatch,
     is_held: bool,
     has_agent: bool,
@@ -108,5 +112,5 @@ def test_main_thread_is_kept_until_the_loader_has_left(
     monkeypatch.setattr(ForkHold, "let_go", lambda _: seen.append("let go"))
     monkeypatch.setattr(Presence, "has_agent", lambda _: has_agent)
     monkeypatch.setattr(Loaders, "wait_until_left", lambda *_: seen.append("left"))
-    session._wait_until_unloaded(lambda: True)
+    injector._wait_until_unloaded(lambda: True)
     assert seen == expected
