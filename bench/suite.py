@@ -12,6 +12,7 @@ import subprocess
 import sys
 
 import accuracy
+import attach
 import bigpage
 import cfi
 import completeness
@@ -43,6 +44,7 @@ BENCHES: tuple[Bench, ...] = (
     latency_tachyon.BENCH,
     eintr.BENCH,
     idle.BENCH,
+    attach.BENCH,
     depth.BENCH,
     handler.BENCH,
     cfi.BENCH,
