@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 import os
 import sys
 from collections.abc import Sequence
@@ -10,26 +11,32 @@ from collections.abc import Sequence
 import click
 
 from ..errors import FlametapError, UsageError
-from .commands.doctor import doctor
-from .commands.dump import dump
-from .commands.live import live
-from .commands.ps import ps
-from .commands.record import record
-from .commands.symbols import symbols
 from .foreign_options import COMMANDS, instead_of
 from .streams import give_up, print_line, print_message
 from .targets import find_processes, is_name
 
 DEBUG_VARIABLE = "FLAMETAP_DEBUG"
+NAMES = ("live", "record", "dump", "ps", "doctor", "symbols")  # each a module of ``commands``
 BEHIND_DASHES = "; put a program to start after --, with its options"
 
 
 class DefaultLive(click.Group):
-    """A group whose command may be left out: ``flametap 1234`` is ``flametap live 1234``."""
+    """A group whose command may be left out: ``flametap 1234`` is ``flametap live 1234``.
+
+    A command is imported when it is used.
+    """
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands."""
+        return sorted(NAMES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command; None if there is none of that name."""
+        return command_of(cmd_name) if cmd_name in NAMES else None
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Insert ``live`` before arguments that can only belong to it."""
-        own = {"--help", "--version", "-h", *self.commands}
+        own = {"--help", "--version", "-h", *NAMES}
         if args and args[0] not in own and self._is_for_live(args[0]):
             args = ["live", *args]
         return super().parse_args(ctx, args)
@@ -47,7 +54,7 @@ class DefaultLive(click.Group):
 
     def _near(self, word: str) -> list[str]:
         """Return the command with the most similar spelling, in a list; [] for none."""
-        return difflib.get_close_matches(word, self.commands, n=1)
+        return difflib.get_close_matches(word, NAMES, n=1)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -58,7 +65,7 @@ class DefaultLive(click.Group):
             UsageError: there is none; the hint names a command of similar spelling.
         """
         name = args[0]
-        if name not in self.commands:
+        if name not in NAMES:
             near = self._near(name)
             raise UsageError(
                 f"'{name}' is neither a command nor a process id",
@@ -70,6 +77,13 @@ class DefaultLive(click.Group):
                 ),
             )
         return super().resolve_command(ctx, args)
+
+
+def command_of(name: str) -> click.Command:
+    """Import the command of a name in ``NAMES``."""
+    module = importlib.import_module(f".commands.{name}", __package__)
+    found: click.Command = getattr(module, name)
+    return found
 
 
 def print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
@@ -107,10 +121,6 @@ def flametap(ctx: click.Context) -> None:
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help(), err=True)
         ctx.exit(UsageError.exit_code)
-
-
-for command in (live, record, dump, ps, doctor, symbols):
-    flametap.add_command(command)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -153,7 +163,7 @@ def explain_option(error: click.NoSuchOption) -> tuple[str, str]:
     instead, or which commands have the option.
     """
     option, command = error.option_name, error.ctx.info_name if error.ctx else None
-    path = f"flametap {command}" if command in flametap.commands else "flametap"
+    path = f"flametap {command}" if command in NAMES else "flametap"
     if entry := instead_of(option, command or ""):
         # `record python -c …`: the option may belong to a program.
         is_short = command == "record" and not option.startswith("--")
@@ -161,8 +171,8 @@ def explain_option(error: click.NoSuchOption) -> tuple[str, str]:
         return message, entry.hint + (BEHIND_DASHES if is_short else "")
     having = [
         name
-        for name, each in flametap.commands.items()
-        if any(option in (*param.opts, *param.secondary_opts) for param in each.params)
+        for name in NAMES
+        if any(option in (*param.opts, *param.secondary_opts) for param in command_of(name).params)
     ]
     if having:
         return f"{path} has no option {option}", f"these commands have it: {', '.join(having)}"

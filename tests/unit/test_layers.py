@@ -52,7 +52,9 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "inject.link": ("errors", "linux", "wire"),
     "inject.direct": ("agent", "errors", "inject.link", "linux", "wire"),
     "inject.frida": ("agent", "errors", "inject.link", "linux"),
-    "inject": (*("errors", "inject.direct", "inject.frida", "inject.link", "linux", "wire"),),
+    "inject": (
+        *("agent", "errors", "inject.direct", "inject.frida", "inject.link", "linux", "wire"),
+    ),
     "safety": ("errors", "inject", "inject.frida", "linux"),
     "analysis": (
         *("linux", "model", "profile"),
@@ -88,7 +90,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         *("agent", "analysis", "capture", "cli", "errors", "linux", "model", "profile", "safety"),
         *("symbols", "symbols.locate", "symbols.object", "web"),
     ),
-    "cli.main": ("flametap", "cli", "cli.commands", "errors"),
+    "cli.main": ("flametap", "cli", "errors"),
     "__main__": ("cli", "cli.main"),
 }
 # Third-party packages → the only packages that import them.

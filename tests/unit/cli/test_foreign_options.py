@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flametap.cli.foreign_options import ATTACHING, FOREIGN, instead_of
-from flametap.cli.main import flametap, run
+from flametap.cli.main import command_of, run
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_foreign_option(
 
 def test_table_names_only_options_that_we_do_not_have() -> None:
     for name in ATTACHING:
-        ours = {each for option in flametap.commands[name].params for each in option.opts}
+        ours = {each for option in command_of(name).params for each in option.opts}
         specific = {each for entry in FOREIGN if entry.commands == {name} for each in entry.names}
         assert not specific & ours, name
 

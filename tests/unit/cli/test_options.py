@@ -6,12 +6,13 @@ import os
 import resource
 import subprocess
 import sys
+from dataclasses import replace
 
 import click
 import pytest
 
 from flametap.agent import machine_code
-from flametap.cli.main import flametap, run
+from flametap.cli.main import NAMES, command_of, run
 from flametap.cli.options import (
     parse_duration_s,
     parse_pid,
@@ -131,10 +132,12 @@ def test_doctor_tells_the_exit_code_of_the_attach(capfd: pytest.CaptureFixture[s
 def test_doctor_tells_how_the_agent_was_built(
     is_installed: bool, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    made = machine_code.read()
+
     def read() -> machine_code.MachineCode:
         if not is_installed:
             raise machine_code.UnusableError("the machine code of the agent is missing")
-        return machine_code.MachineCode(b"", 4096, {}, "gcc 12", "")
+        return replace(made, compiler="gcc 12")
 
     monkeypatch.setattr(machine_code, "read", read)
     code = run(["doctor", str(os.getpid())])
@@ -173,9 +176,9 @@ def test_help_leaves_out_the_names_of_other_profilers(capfd: pytest.CaptureFixtu
     assert "--frequency" not in out
 
 
-@pytest.mark.parametrize("name", list(flametap.commands))
+@pytest.mark.parametrize("name", NAMES)
 def test_every_option_has_a_help_of_its_own(name: str) -> None:
-    for param in flametap.commands[name].params:
+    for param in command_of(name).params:
         if isinstance(param, click.Option):
             assert len((param.help or "").split()) > 2, param.opts
 
