@@ -69,7 +69,7 @@ class Case:
 CYCLE = ("cycle;heavy ", "cycle;light ")
 CASES = [
     Case("ratio", CYCLE, (r"(heavy|light) \(ratio\)\n *cycle \(ratio\)",), _whole),
-    Case("busy", ("start_thread;work;spin ",), (r"busy 0(.*\n)+.*busy 1",), _idle),
+    Case("busy", (";work;spin ",), (r"busy 0(.*\n)+.*busy 1",), _idle),
     Case(
         "waits",
         (r"wait_again_and_again;enter_\w+",),
