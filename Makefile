@@ -117,6 +117,11 @@ zoo: $(AGENT_STAMP) ## small programs in some fifty runtimes, each attached to 2
 	PYTHONPATH=tests/support:tests/stress $(BIN)/python tests/stress/runner.py --seconds 30 --results build/zoo.jsonl \
 		$(if $(findstring zoo-,$(ARGS)),,'zoo-*') $(ARGS)
 
+# The processor is emulated: minutes for each kernel. Another one: make kernels ARGS=6.12
+.PHONY: kernels
+kernels: $(AGENT_STAMP) ## Debian's kernels 5.10 and 6.1 in a virtual machine; see tests/kernels/README.md
+	nice -n 10 $(BIN)/python tests/kernels/run.py $(ARGS)
+
 # One core, lowest priority. All of them: make fuzz RUNS=10000000
 RUNS ?= 0
 TARGETS ?=

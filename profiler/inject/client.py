@@ -10,15 +10,17 @@ import contextlib
 import fcntl
 import mmap
 import os
+import signal
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any
 
 from .. import errors
 from ..errors import AttachFailedError, FlametapError
-from ..linux import helper_process, out_of_memory
+from ..linux import helper_process, out_of_memory, procfs
 from ..wire.decoder import ProtocolError
 from ..wire.ring import Ring
 from .link import ring_file
@@ -31,6 +33,7 @@ EXIT_TIMEOUT_S = 6.0
 # Longer than any call takes. Then it was stopped, or a thread of the target is frozen in the middle
 # of a call: it lets go when it can, without us.
 ANSWER_TIMEOUT_S = 120.0
+STOPPED_LOOK_S = 0.1
 FIRST_OWN_DESCRIPTOR = 3
 
 
@@ -186,9 +189,14 @@ class InjectorClient:
                 self._link.send(encode(request))
             except OSError as error:
                 raise _lost() from error
-            if not self._changed.wait_for(
-                lambda: number in self._answers or self._is_lost, ANSWER_TIMEOUT_S
+            end_s = time.monotonic() + ANSWER_TIMEOUT_S
+            while not self._changed.wait_for(
+                lambda: number in self._answers or self._is_lost,
+                min(ANSWER_TIMEOUT_S, STOPPED_LOOK_S),
             ):
+                if time.monotonic() < end_s:
+                    self._continue_process()
+                    continue
                 raise AttachFailedError(
                     f"the process that attaches did not answer within {ANSWER_TIMEOUT_S:g} s",
                     "it lets go when it can: is it, or a thread of the target, stopped or frozen?",
@@ -200,6 +208,15 @@ class InjectorClient:
             name, message, hint = said["error"]
             raise getattr(errors, name, AttachFailedError)(message, hint)
         return said["answer"]
+
+    def _continue_process(self) -> None:
+        """Continue the process that attaches if somebody has stopped it: a thread of the target may
+        wait for it.
+        """
+        if self._process is not None:
+            with contextlib.suppress(OSError):
+                if procfs.read_task_state(self._process.pid, self._process.pid) == "T":
+                    self._process.send_signal(signal.SIGCONT)
 
     def _receive(self) -> None:
         assert self._link is not None

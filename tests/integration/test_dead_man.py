@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -151,18 +150,3 @@ def test_stopped_target_does_not_take_its_host_for_dead(start: Start) -> None:
         status = capture.status()
     assert status.counters["gaps"] >= 1, status.counters
     target.finish()
-
-
-@pytest.mark.parametrize("delay_s", [0.0, *nightly(0.005, 0.02)])
-def test_host_killed_while_the_target_is_traced(
-    start: Start, tmp_path: Path, delay_s: float
-) -> None:
-    target = start("parked", "short")
-    before = receipt.take(target.pid)
-    arguments = ("record", "-p", target.pid, "-d", 30, "-o", tmp_path / "out.folded")
-    with cli.Running(str(tmp_path), *arguments) as run:
-        wait_until(lambda: kernel.status(target.pid)["TracerPid"] != "0", "the attach", ATTACHED_S)
-        time.sleep(delay_s)  # the moment is what is tested
-        run.interrupt(signal.SIGKILL)
-        _assert_gone(target, before)
-    _finish_parked(target)

@@ -8,6 +8,7 @@ import databases
 import ends
 import forks
 import jobs
+import loops
 import narrow
 import own_signals
 import rights
@@ -25,6 +26,7 @@ MODULES = (
     forks,
     ends,
     attaches,
+    loops,
     narrow,
     own_signals,
     rights,

@@ -134,6 +134,14 @@ HOSTED: tuple[Animal, ...] = (
         "ecl --norc --shell plain.lisp",
     ),
     Animal(
+        "gcl",
+        "GNU Common Lisp, a static heap and a malloc of its own, one thread",
+        "gcl",
+        "plain.lisp",
+        "env GCL_ANSI=t gcl -batch -load plain.lisp",
+        ignore="code of saved_ansi_gcl",  # its heap is in the file, among the code
+    ),
+    Animal(
         "gforth",
         "Gforth's stacks and dynamic code",
         "gforth",

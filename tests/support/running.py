@@ -122,12 +122,12 @@ class Target:
         if self._process.stdin is not None:
             self._process.stdin.close()
 
-    def finish(self) -> list[str]:
+    def finish(self, exit_code: int = 0) -> list[str]:
         """Closes its standard input, waits for its end, and returns its report: all lines after
         ``ready``.
 
         Raises:
-            AssertionError: it does not end, or ends with anything but 0.
+            AssertionError: it does not end, or ends with anything but ``exit_code``.
         """
         self.close_input()
         try:
@@ -136,7 +136,8 @@ class Target:
             raise AssertionError(f"{self.name} does not end when asked to") from None
         for reader in self._readers:
             reader.join(EXIT_S)
-        assert code == 0, f"{self.name} exited with {code}: {self.lines[-5:]} {self.errors[-5:]}"
+        ended = f"{self.name} exited with {code}: {self.lines[-5:]} {self.errors[-5:]}"
+        assert code == exit_code, ended
         return self.lines[1:]
 
     def close(self) -> None:

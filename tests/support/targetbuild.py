@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import zlib
+from collections.abc import Sequence
 from pathlib import Path
 
 import build_cache
@@ -33,9 +35,22 @@ _COMMANDS: dict[str, list[str]] = {
     "exported": ["gcc", *_C, "-rdynamic"],
     "shared": ["gcc", *_C, "-shared", "-fPIC"],
     "shared-no-frames-at-all": ["gcc", *_C, *_NO_EH_FRAME, "-shared", "-fPIC"],
+    "tsan": ["gcc", *_C, "-g", "-fsanitize=thread"],
     "musl-static": ["musl-gcc", *_C, "-static"],
 }
+# Go's variants: what `go build` is told. The C compiler is needed for -race and cgo.
+_GO_COMMANDS: dict[str, list[str]] = {
+    "static": ["CGO_ENABLED=0"],
+    "pie": ["CGO_ENABLED=0", "-buildmode=pie"],
+    "race": ["CGO_ENABLED=1", "-race"],
+    "cgo": ["CGO_ENABLED=1", "-ldflags=-linkmode=external"],
+}
+# No download of anything, and one cache for all.
+_GO_ENVIRONMENT = ["GOPROXY=off", "GOTOOLCHAIN=local", "GO111MODULE=off", "GOFLAGS="]
 _CXX = ["g++", "-std=c++17", "-O2", "-g", "-fomit-frame-pointer", "-Wall", "-Wextra", "-Werror"]
+
+
+BUILT_S = 600.0  # Go compiles its whole library for a new variant
 
 
 class BuildError(Exception):
@@ -61,6 +76,29 @@ class Builder:
         output = f"{name}-{variant}" if variant else name
         return self._built(output, source, [*_COMMANDS[variant], str(source)])
 
+    def go_program(self, name: str, variant: str, compiler: str) -> Path:
+        """The executable of ``name``.go.
+
+        Args:
+            name: of the source, without suffix.
+            variant: a key of ``_GO_COMMANDS``.
+            compiler: the path of a ``go``; of several, each has programs of its own.
+
+        Raises:
+            BuildError: the compiler failed.
+        """
+        source = SOURCES / f"{name}.go"
+        told = _GO_COMMANDS[variant]
+        environment = [each for each in told if each[0] != "-"]
+        flags = [each for each in told if each[0] == "-"]
+        cache = f"GOCACHE={build_cache.FOLDER / 'go-cache'}"
+        command = ["env", *_GO_ENVIRONMENT, cache, *environment, compiler, "build", *flags]
+        # A folder for each compiler, as one entry of each kind is kept.
+        kind = f"targets/{name}-go-{variant}-{zlib.crc32(compiler.encode()):08x}"
+        version = subprocess.run([compiler, "version"], capture_output=True, check=False).stdout
+        folder = self._made(kind, [source, version], command, "-o", name, str(source))
+        return folder / name
+
     def java_class(self, name: str) -> Path:
         """The folder that holds ``name``.class."""
         source = SOURCES / f"{name}.java"
@@ -72,9 +110,16 @@ class Builder:
         return self._made(f"targets/{output}", inputs, command, "-o", output) / output
 
     def _made(
-        self, kind: str, inputs: list[Path], command: list[str], option: str, output: str
+        self,
+        kind: str,
+        inputs: Sequence[Path | bytes],
+        command: list[str],
+        option: str,
+        output: str,
+        *last: str,
     ) -> Path:
-        """The folder that ``command`` filled; ``option`` tells it the output there."""
+        """The folder that ``command`` filled; ``option`` tells it the output there, ``last`` comes
+        after that."""
         if kind in self._failed:
             raise BuildError(self._failed[kind])
         if shutil.which(command[0]) is None:
@@ -82,8 +127,8 @@ class Builder:
             raise BuildError(self._failed[kind])
 
         def make(folder: Path) -> None:
-            whole = [*command, option, str(folder / output)]
-            done = subprocess.run(whole, capture_output=True, text=True, timeout=300)
+            whole = [*command, option, str(folder / output), *last]
+            done = subprocess.run(whole, capture_output=True, text=True, timeout=BUILT_S)
             if done.returncode:
                 self._failed[kind] = f"cannot build {kind}: {done.stderr}"
                 raise BuildError(self._failed[kind])

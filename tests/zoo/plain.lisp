@@ -1,5 +1,5 @@
-;;; CLISP and ECL: byte code, conditions, bignums, closures; CLISP's collector moves objects and uses page faults,
-;;; ECL's is Boehm's. See zoo.h for what a round is.
+;;; CLISP, ECL and GCL: byte code, conditions, bignums, closures; CLISP's collector moves objects and uses page faults,
+;;; ECL's is Boehm's, GCL has a malloc of its own. See zoo.h for what a round is.
 (defun tree (depth) (if (< depth 0) nil (cons (tree (1- depth)) (tree (1- depth)))))
 (defun nodes (tree) (if (null tree) 0 (+ 1 (nodes (car tree)) (nodes (cdr tree)))))
 (defun fib (n) (if (< n 2) n (+ (fib (- n 1)) (fib (- n 2)))))

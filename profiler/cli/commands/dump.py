@@ -192,9 +192,10 @@ def _sample(capture: Capture, tids: frozenset[int], interrupts: Interrupts) -> N
 
 def _is_any_unseen(capture: Capture, tids: frozenset[int], elapsed_s: float) -> bool:
     """Return True while a thread has no stack and may still get one."""
-    threads = capture.profile.threads
+    leaves = _newest_leaves(capture)
+    threads = capture.profile.threads  # last, so that each thread with a leaf is among them
     settled = {thread.tid for thread in threads.values() if thread.exited}
-    for thread_id, leaf in _newest_leaves(capture).items():
+    for thread_id, leaf in leaves.items():
         thread = threads[thread_id]
         if leaf is not None or (thread.signals_blocked and elapsed_s >= BLOCKED_S):
             settled.add(thread.tid)

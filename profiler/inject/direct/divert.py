@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-import threading
 from collections.abc import Callable
 from enum import IntEnum
 from functools import lru_cache
@@ -103,8 +102,8 @@ class Diverter:
         results: list[int] = []
 
         def call() -> bool:
-            scheduling.set_short_turns(threading.get_native_id())
-            results.append(self._function(ctypes.addressof(self._divert)))
+            with scheduling.at_once():
+                results.append(self._function(ctypes.addressof(self._divert)))
             return results[-1] != Result.LATE
 
         self._tracing.run(call)

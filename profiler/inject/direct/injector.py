@@ -20,6 +20,7 @@ import time
 from flametap.agent import machine_code
 
 from ...errors import AttachFailedError, CannotAttachError, NoSuchProcessError
+from ...linux import scheduling
 from ...linux.brief_stop import BriefStop
 from ...linux.maps import read_maps
 from ...linux.syscalls import syscall_number
@@ -137,6 +138,7 @@ class DirectInjector:
                     continue
                 if call and call.number == SYS_NANOSLEEP and call.arguments[0] == nap_addr:
                     self._tid = tid
+                    scheduling.set_short_turns(tid)  # on a busy machine each step takes its turn
                     return call.arguments[2]
             if not now:
                 raise NoSuchProcessError(f"process {self.pid} has exited")

@@ -7,8 +7,8 @@ that need them wait for a thread that stands still; and it must not go on with t
 others hold locks. In malloc it holds the lock of its arena, and a function that we have it run then
 would wait for itself (seen with node 20, for as long as that was allowed), or find a heap half
 changed in a process with one thread, where glibc takes no lock (22 of 30 attaches killed a program
-that allocates in a loop). A thread that stays there is let go as it came, and the attach is refused.
-Only on the thread that traces. ptrace(2), fork(2).
+that allocates in a loop). A thread that stays there is let go, and the attach is refused. Only on
+the thread that traces. ptrace(2), fork(2).
 """
 
 from __future__ import annotations

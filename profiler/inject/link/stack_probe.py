@@ -33,7 +33,7 @@ from .stopper import Stopper
 ROUNDS = 24
 ROUND_INTERVAL_S = 0.0007
 # Looking takes this long at the most: on a busy machine each thread stops when its turn comes.
-LIMIT_S = 1.0
+LIMIT_S = 0.3
 # A thread computes that has used so much CPU time without waiting for anything …
 COMPUTED_NS = 2_000_000
 # … while it was watched, for so long at the most where it has to wait for a CPU.

@@ -1,0 +1,127 @@
+"""The host dies, or is stopped, at any step of an attach: the target goes on as if nothing had
+been, and the next attach succeeds.
+
+strace(1) sends the signal as the host begins the n-th system call of a kind, so each step of the
+attach is met, also those within the one stop of the target.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import cli
+import receipt
+from nightly import nightly
+from running import Start, Target, wait_until
+
+pytestmark = pytest.mark.needs("attach", "gcc", "strace")
+
+# One whole attach by one process; prints a line when it is over.
+HOST = """
+import sys, time
+from flametap.inject.link.session import Session
+from flametap.inject.ways import injector_for
+pid = int(sys.argv[1])
+session = Session(pid, injector_for(pid, "direct")[0])
+session.attach(1000.0)
+session.start()
+time.sleep(0.05)
+session.stop()
+session.close()
+print("over", flush=True)
+"""
+CYCLES = int(os.environ.get("FLAMETAP_TEST_CYCLES", "3"))
+HOST_S = 60.0
+GONE_S = 120.0
+STOPPED_S = 1.0
+# The calls of an attach in the order in which they come first: seize, interrupt, registers, mask,
+# signals of thread and process, sequence, registers, detach; stub, code, boot, go, gate, restorer.
+STEPS = [
+    *(("ptrace", step) for step in range(1, 10)),
+    *(("pwrite64", step) for step in range(1, 8)),
+]
+FEW = [("ptrace", 2), ("ptrace", 8), ("ptrace", 9), ("pwrite64", 1), ("pwrite64", 3)]
+REST = [step for step in STEPS if step not in FEW]
+# One that waits in every way there is, and one whose threads all compute.
+TARGETS = ["parked short", "ratio"]
+
+
+def host_with(pid: int, inject: str, log: str | Path = os.devnull) -> subprocess.Popen[str]:
+    """Start a host that gets a signal at a step."""
+    command = ["strace", "-f", "-o", str(log), "-e", f"inject={inject}"]
+    return subprocess.Popen(
+        [*command, sys.executable, "-c", HOST, str(pid)], stdout=subprocess.PIPE, text=True
+    )
+
+
+def assert_unharmed(target: Target, before: receipt.Receipt, folder: Path) -> None:
+    """Nothing is left but the stub, which nobody runs; and that not after the next attach."""
+
+    def is_gone() -> bool:
+        found = receipt.harm(before, receipt.take(target.pid), was_killed=True)
+        return all("[vdso]" in line for line in found)
+
+    wait_until(is_gone, "nothing of ours to be left", GONE_S)
+    output = folder / "next.folded"
+    cli.run("record", "-p", target.pid, "-d", 0.2, "--clock", "wall", "-o", output).assert_saved()
+    assert receipt.harm_after_settling(target.pid, before, attaches=2) == []
+    for line in target.finish():
+        if "eintr" in line:
+            assert re.fullmatch(r"\w+ returns=\d+ eintr=0", line), line
+
+
+@pytest.mark.parametrize("program", TARGETS)
+@pytest.mark.parametrize(("call", "step"), [*FEW, *nightly(*REST)])
+def test_host_killed_at_a_step(
+    start: Start, tmp_path: Path, program: str, call: str, step: int
+) -> None:
+    target = start(*program.split())
+    before = receipt.take_at_rest(target.pid)
+    with host_with(target.pid, f"{call}:signal=SIGKILL:when={step}") as host:
+        said, _ = host.communicate(timeout=HOST_S)
+    assert said == "", "the step was not met"
+    assert_unharmed(target, before, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("call", "step"), [("ptrace", 8), *nightly(("ptrace", 9), ("pwrite64", 1))]
+)
+def test_host_stopped_at_a_step_goes_on(start: Start, tmp_path: Path, call: str, step: int) -> None:
+    """A thread that stands still meanwhile goes on, too, when the host does."""
+    target = start("parked", "short")
+    before = receipt.take_at_rest(target.pid)
+    log = tmp_path / "strace"
+    log.touch()
+    with host_with(target.pid, f"{call}:signal=SIGSTOP:when={step}", log) as host:
+        wait_until(lambda: "stopped by SIGSTOP" in log.read_text(), "its stop", HOST_S)
+        time.sleep(STOPPED_S)  # the target stands still, or not
+        children = Path(f"/proc/{host.pid}/task/{host.pid}/children")
+        os.kill(int(children.read_text().split()[0]), signal.SIGCONT)
+        said, _ = host.communicate(timeout=HOST_S)
+    assert said == "over\n"
+    assert_unharmed(target, before, tmp_path)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("program", TARGETS)
+def test_host_killed_at_random_moments(start: Start, tmp_path: Path, program: str) -> None:
+    """In an attach of 20 to 100 ms, most of them in its first half."""
+    target = start(*program.split())
+    before = receipt.take_at_rest(target.pid)
+    draw = random.Random(program)
+    for _ in range(50 * CYCLES):
+        with subprocess.Popen(
+            [sys.executable, "-c", HOST, str(target.pid)], stdout=subprocess.DEVNULL
+        ) as host:
+            time.sleep(draw.uniform(0.05, 0.3))
+            host.kill()
+    assert_unharmed(target, before, tmp_path)

