@@ -87,8 +87,8 @@ def _stack_notes(notes: bytes, block: int, is_main: bool, start_of_stack: int) -
     for index in range(1, len(words) - 2):
         start, size_bytes, guard_bytes = words[index : index + 3]
         if is_main:
-            # glibc notes nothing of the main thread's stack but where it ended at the start, a static
-            # program's a word later.
+            # glibc notes nothing of the main thread's stack but where it ended at the start; that
+            # of a static program a word later.
             if (
                 not start
                 and start_of_stack - size_bytes in (0, 8)

@@ -1,5 +1,5 @@
-"""The Python side of ``struct boot`` and ``struct control`` agrees with the header: a C program prints
-the truth."""
+"""The Python side of ``struct boot`` and ``struct control`` agrees with the header: a C program
+prints the truth."""
 
 from __future__ import annotations
 
