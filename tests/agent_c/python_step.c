@@ -67,12 +67,11 @@ int step_begin(const u64 *recipe, long steps)
 {
     struct sigaction action;
     u64 wrong[RECIPE_WORDS];
-    if (agent_prepare(100, FILTERED_NOBODY, 0))
+    if (in_process_prepare(100, FILTERED_NOBODY, 0))      /* and its thread waits */
         return 1;
     struct agent *a = agent_cell;
     struct thread_slot *slot = own_slot(a);
     thread_pointers_prepare(a);
-    block_offsets_find(a);
     bytes_copy(wrong, recipe, sizeof wrong);
     wrong[RECIPE_FRAME_CODE] += 8;
     recipes_set(a, wrong, 1);             /* until the host knows better */
