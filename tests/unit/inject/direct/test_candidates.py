@@ -14,7 +14,7 @@ import pytest
 
 from flametap.inject.direct import candidates as module
 from flametap.inject.direct.candidates import LOOKED_AT_MAX, Candidates
-from flametap.linux import procfs
+from flametap.linux import eintr_restart, procfs
 from flametap.linux.tasks import Call, read_call
 from running import wait_until
 
@@ -149,4 +149,4 @@ def test_waits_are_seen_as_the_kernel_has_them() -> None:
         wait_for(process.pid, "S")
         call = read_call(process.pid, process.pid)
         assert call is not None
-        assert module.eintr_restart.may_end(call)
+        assert eintr_restart.may_end(call)

@@ -10,6 +10,7 @@ from typing import cast
 import pytest
 
 from flametap.inject.link import session as session_module
+from flametap.inject.link.control import Control
 from flametap.inject.link.endings import END_REASONS
 from flametap.inject.link.injector import Injector
 from flametap.inject.link.session import Session
@@ -72,7 +73,7 @@ def test_thread_that_ended_alone_is_a_lost_connection(
 ) -> None:
     monkeypatch.setattr(session_module, "REASON_LIMIT_S", 0.05)
     session, _ = session_with(target)
-    control = cast(session_module.Control, SimpleNamespace(is_alive=lambda: False))
+    control = cast(Control, SimpleNamespace(is_alive=lambda: False))
     session._control = control
     session._watch()
     assert session.ended.is_set()
