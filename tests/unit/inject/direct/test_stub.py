@@ -73,7 +73,7 @@ def test_what_is_handed_to_the_agents_function_is_as_it_declares() -> None:
         (name, 8 if pointer else sizes[kind])
         for kind, pointer, name in re.findall(r"(?:const )?(\w+) (\*?)(\w+);", text)
     ]
-    ours = [(name, ctypes.sizeof(kind)) for name, kind in divert._Divert._fields_]
+    ours = [(field[0], ctypes.sizeof(field[1])) for field in divert._Divert._fields_]
     assert ours == declared
 
 
