@@ -9,23 +9,23 @@
  * at that call and so not as after a `call` (ABI 3.2.2), and there is no return address. Then another path is tried.
  */
 
-#define EXIT_INSTRUCTIONS_MAX 600         /* 10 us; the result is kept in the cache of rules */
-#define EXIT_CODE_BYTES 128
+#define EXIT_INSTRUCTIONS_MAX 2000        /* 30 us, in few functions; the result is kept in the cache of rules */
+#define EXIT_CODE_BYTES 96
 #define EXIT_AHEAD_BYTES 16               /* larger than all instructions */
-#define EXIT_BRANCHES 16                  /* paths that are tried later */
-#define EXIT_SEEN 64                      /* jumps that were taken */
+#define EXIT_BRANCHES 24                  /* paths that are tried later */
+#define EXIT_SEEN_BITS 4096               /* jumps that were taken, by a hash: two with the same lose a path */
 
 enum place_base { PLACE_LOST = 0, PLACE_RSP = 1, PLACE_RBP = 2 };
 enum exit_action { EXIT_NEXT, EXIT_RETURN, EXIT_JUMP, EXIT_BRANCH, EXIT_DEAD };
 
 /* What a register holds, or where something lies, by the registers at the start of the path. */
 struct place {
-    i32 base;
-    i32 offset;
+    i32 base : 3;
+    i32 offset : 29;
 };
 
 struct exit_path {
-    u64 pc;
+    i32 pc;                               /* from where the path begins */
     struct place sp;
     struct place bp;
     struct place saved;                   /* where the caller's rbp was read; lost if it is in rbp */
@@ -35,9 +35,8 @@ struct exit_search {
     struct exit_path branches[EXIT_BRANCHES];
     u64 code_addr;
     u64 code_bytes;
-    u32 seen[EXIT_SEEN];                  /* low halves of addresses */
+    u64 seen[EXIT_SEEN_BITS / 64];
     u32 branch_count;
-    u32 seen_count;
     u8 code[EXIT_CODE_BYTES];
 };
 
@@ -104,16 +103,16 @@ static void exit_data_sigsafe(struct exit_path *path, u32 opcode, const u8 *modr
     }
 }
 
-static u32 exit_jump_sigsafe(struct exit_path *path, u64 *target, u64 next, i32 displacement, u32 action)
+static u32 exit_jump_sigsafe(struct exit_path *path, i32 *target, i32 next, i32 displacement, u32 action)
 {
-    *target = next + (u64)(i64)displacement;
+    *target = (i32)((u32)next + (u32)displacement);
     path->pc = next;
     return action;
 }
 
 /* Follow one instruction; returns what comes next (enum exit_action). Opcodes: Intel SDM volume 2, tables A-2, A-3 and
  * A-6. */
-static u32 exit_instruction_sigsafe(struct exit_path *path, const u8 *code, u64 *target)
+static u32 exit_instruction_sigsafe(struct exit_path *path, const u8 *code, i32 *target)
 {
     u32 at = 0, rex = 0, opcode, length, extension;
     while (at < PREFIXES_MAX && is_prefix_sigsafe(code[at]))
@@ -123,15 +122,15 @@ static u32 exit_instruction_sigsafe(struct exit_path *path, const u8 *code, u64 
     opcode = code[at++];
     extension = code[at] >> 3 & 7;
     if ((opcode & 0xf0) == 0x70 || (opcode & 0xfc) == 0xe0)     /* jcc, loop, jrcxz */
-        return exit_jump_sigsafe(path, target, path->pc + at + 1, (signed char)code[at], EXIT_BRANCH);
+        return exit_jump_sigsafe(path, target, path->pc + (i32)at + 1, (signed char)code[at], EXIT_BRANCH);
     if (opcode == 0x0f && (code[at] & 0xf0) == 0x80)
-        return exit_jump_sigsafe(path, target, path->pc + at + 5, code_i32_sigsafe(code + at + 1), EXIT_BRANCH);
+        return exit_jump_sigsafe(path, target, path->pc + (i32)at + 5, code_i32_sigsafe(code + at + 1), EXIT_BRANCH);
     if (opcode == 0xeb)
-        return exit_jump_sigsafe(path, target, path->pc + at + 1, (signed char)code[at], EXIT_JUMP);
+        return exit_jump_sigsafe(path, target, path->pc + (i32)at + 1, (signed char)code[at], EXIT_JUMP);
     if (opcode == 0xe9)
-        return exit_jump_sigsafe(path, target, path->pc + at + 4, code_i32_sigsafe(code + at), EXIT_JUMP);
-    if (opcode == 0xc3 || opcode == 0xc2 || (opcode == 0xff && code[at] == 0x25)) /* jmp *n(%rip): PLT */
-        return EXIT_RETURN;
+        return exit_jump_sigsafe(path, target, path->pc + (i32)at + 4, code_i32_sigsafe(code + at), EXIT_JUMP);
+    if (opcode == 0xc3 || opcode == 0xc2 || (opcode == 0xff && extension == 4))
+        return EXIT_RETURN;               /* a jump through a pointer: another function, or a `switch`, which is as a call */
     length = instruction_bytes_sigsafe(code);
     if ((opcode & 0xf8) == 0x58) {                              /* pop */
         u32 number = (opcode & 7) | (rex & 1) << 3;
@@ -173,7 +172,7 @@ static u32 exit_instruction_sigsafe(struct exit_path *path, const u8 *code, u64 
                opcode == 0x87 || (opcode < 0x34 && (opcode & 5) == 1)) {
         exit_data_sigsafe(path, opcode, code + at, rex);        /* of 01 … 33, add to xor on whole registers */
     }
-    path->pc += length;
+    path->pc += (i32)length;
     return length ? EXIT_NEXT : EXIT_DEAD;
 }
 
@@ -193,17 +192,13 @@ static const u8 *exit_code_sigsafe(struct unwinder *u, struct exit_search *searc
     return got < EXIT_AHEAD_BYTES ? (const u8 *)0 : search->code;
 }
 
-/* Return whether a jump at `runtime_addr` was followed already, or there are too many; notes it. */
-static u32 exit_was_seen_sigsafe(struct exit_search *search, u64 runtime_addr)
+/* Return whether a jump was followed already; notes it. */
+static u32 exit_was_seen_sigsafe(struct exit_search *search, i32 pc)
 {
-    u32 i;
-    for (i = 0; i < search->seen_count; i++)
-        if (search->seen[i] == (u32)runtime_addr)
-            return 1;
-    if (search->seen_count == EXIT_SEEN)
-        return 1;
-    search->seen[search->seen_count++] = (u32)runtime_addr;
-    return 0;
+    u32 bit = ((u32)pc ^ (u32)pc >> 12) % EXIT_SEEN_BITS;
+    u32 was_seen = search->seen[bit / 64] >> bit % 64 & 1;
+    search->seen[bit / 64] |= 1ULL << bit % 64;
+    return was_seen;
 }
 
 /* Make a rule of a path that has come to a return. Returns 0 if it does not lead to a caller. */
@@ -226,19 +221,23 @@ static u32 exit_rule_sigsafe(struct unwinder *u, const struct exit_path *path, s
            is_returned_to_sigsafe(u, return_address) && (!(cfa & 15) || is_call_to_here_sigsafe(u, return_address));
 }
 
-/* Find the rule for the frame of `u`, whose code continues at `pc`. Returns 0 if there is none. Context: signal. */
-static u32 exit_find_sigsafe(struct unwinder *u, u64 pc, struct unwind_rule *rule)
+/* Find the rule for the frame of `u`, whose code continues at `pc`. Returns 0 if there is none; `has_returns` tells that
+ * another stack may have one. Context: signal. */
+static u32 exit_find_sigsafe(struct unwinder *u, u64 pc, struct unwind_rule *rule, u32 *has_returns)
 {
-    struct exit_path path = {pc, {PLACE_RSP, 0}, {PLACE_RBP, 0}, {PLACE_LOST, 0}};
+    struct exit_path path = {0, {PLACE_RSP, 0}, {PLACE_RBP, 0}, {PLACE_LOST, 0}};
     struct exit_search search;
     u32 i;
-    search.code_addr = search.code_bytes = search.branch_count = search.seen_count = 0;
+    search.code_addr = search.code_bytes = search.branch_count = 0;
+    words_zero(search.seen, EXIT_SEEN_BITS / 64);
+    *has_returns = 0;
     for (i = 0; i < EXIT_INSTRUCTIONS_MAX; i++) {
-        const u8 *code = exit_code_sigsafe(u, &search, path.pc);
-        u64 target = 0, from = path.pc;
+        const u8 *code = exit_code_sigsafe(u, &search, pc + (u64)(i64)path.pc);
+        i32 target = 0, from = path.pc;
         u32 action = code ? exit_instruction_sigsafe(&path, code, &target) : EXIT_DEAD;
         if (action == EXIT_NEXT)
             continue;
+        *has_returns |= action == EXIT_RETURN || !code;
         if (action == EXIT_RETURN && exit_rule_sigsafe(u, &path, rule))
             return 1;
         if ((action == EXIT_JUMP || action == EXIT_BRANCH) && !exit_was_seen_sigsafe(&search, from)) {
@@ -265,11 +264,12 @@ static u32 exit_step_sigsafe(struct unwinder *u, u64 pc, struct unwind_rule *rul
 {
     volatile u64 *slot = kept_slot_sigsafe(u->agent, pc, ASKED_EXIT);
     u64 key = kept_key_sigsafe(u->agent, pc, ASKED_EXIT);
-    u32 packed;
+    u32 packed, has_returns;
     if (*slot == (key | 1))
         return 0;
-    if (!exit_find_sigsafe(u, pc, rule)) {
-        *slot = key | 1;
+    if (!exit_find_sigsafe(u, pc, rule, &has_returns)) {
+        if (!has_returns)
+            *slot = key | 1;
         return 0;
     }
     packed = rule_pack_sigsafe(rule, 0);
