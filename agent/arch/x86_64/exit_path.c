@@ -18,10 +18,10 @@
 enum place_base { PLACE_LOST = 0, PLACE_RSP = 1, PLACE_RBP = 2 };
 enum exit_action { EXIT_NEXT, EXIT_RETURN, EXIT_JUMP, EXIT_BRANCH, EXIT_DEAD };
 
-/* What a register holds, or where something lies, by the registers at the start of the path. */
+/* What a register holds, or where something lies, by the registers at the start of the path: base, and 4 for each byte
+ * that it is above. One word, for there are many on a small stack. */
 struct place {
-    i32 base : 3;
-    i32 offset : 29;
+    i32 word;
 };
 
 struct exit_path {
@@ -40,6 +40,22 @@ struct exit_search {
     u8 code[EXIT_CODE_BYTES];
 };
 
+static i32 place_base_sigsafe(struct place place)
+{
+    return place.word & 3;
+}
+
+static i32 place_offset_sigsafe(struct place place)
+{
+    return (place.word & ~3) / 4;
+}
+
+static struct place place_moved_sigsafe(struct place place, i32 bytes)
+{
+    place.word = (i32)((u32)place.word + 4 * (u32)bytes);
+    return place;
+}
+
 static i32 exit_displacement_sigsafe(const u8 *code, u32 is_short)
 {
     return is_short ? (signed char)*code : code_i32_sigsafe(code);
@@ -48,11 +64,9 @@ static i32 exit_displacement_sigsafe(const u8 *code, u32 is_short)
 /* The caller's rbp is read at `at`, unless this path has put it there. */
 static void exit_load_rbp_sigsafe(struct exit_path *path, struct place at)
 {
-    u32 is_own = at.base == PLACE_RSP && at.offset < 0;
-    path->saved.base = is_own ? PLACE_LOST : at.base;
-    path->saved.offset = at.offset;
-    path->bp.base = is_own ? PLACE_RBP : PLACE_LOST;
-    path->bp.offset = 0;
+    u32 is_own = place_base_sigsafe(at) == PLACE_RSP && place_offset_sigsafe(at) < 0;
+    path->saved.word = is_own ? PLACE_LOST : at.word;
+    path->bp.word = is_own ? PLACE_RBP : PLACE_LOST;
 }
 
 /* Note that an instruction has written `value` to a register. */
@@ -68,15 +82,15 @@ static void exit_write_sigsafe(struct exit_path *path, u32 number, struct place 
 static void exit_data_sigsafe(struct exit_path *path, u32 opcode, const u8 *modrm, u32 rex)
 {
     u32 mod = *modrm >> 6, reg = (*modrm >> 3 & 7) | (rex & 4) << 1, rm = (*modrm & 7) | (rex & 1) << 3;
-    struct place value = {PLACE_LOST, 0};
+    struct place value = {PLACE_LOST};
     if (opcode == 0x81 || opcode == 0x83) {                     /* reg is part of the opcode: add, sub; cmp */
         i32 immediate = exit_displacement_sigsafe(modrm + 1, opcode == 0x83);
         value = rm == 4 ? path->sp : path->bp;
         if (mod != 3 || (reg & 7) == 7)
             return;
-        value.offset += (reg & 7) == 5 ? -immediate : immediate;
+        value = place_moved_sigsafe(value, (reg & 7) == 5 ? -immediate : immediate);
         if ((reg & 7) != 0 && (reg & 7) != 5)
-            value.base = PLACE_LOST;
+            value.word = PLACE_LOST;
         exit_write_sigsafe(path, rm, value);
     } else if (mod == 3) {
         u32 to = opcode == 0x8b || opcode == 0x03 || opcode == 0x2b || opcode == 0x23 || opcode == 0x33 ? reg : rm;
@@ -88,15 +102,13 @@ static void exit_data_sigsafe(struct exit_path *path, u32 opcode, const u8 *modr
         u32 is_sp = rm == 4 && modrm[1] == 0x24, is_bp = rm == 5 && mod != 0;
         if (is_sp || is_bp) {
             value = is_sp ? path->sp : path->bp;
-            value.offset += mod == 0 ? 0 : exit_displacement_sigsafe(modrm + 1 + is_sp, mod == 1);
+            value = place_moved_sigsafe(value, mod == 0 ? 0 : exit_displacement_sigsafe(modrm + 1 + is_sp, mod == 1));
         }
-        if (opcode == 0x8d || value.base == PLACE_LOST) {
-            value.base = opcode == 0x8d ? value.base : PLACE_LOST;
-            exit_write_sigsafe(path, reg, value);
-        } else if (reg == 5) {
+        if (opcode == 0x8b && reg == 5 && place_base_sigsafe(value) != PLACE_LOST) {
             exit_load_rbp_sigsafe(path, value);
-        } else if (reg == 4) {
-            path->sp.base = PLACE_LOST;
+        } else {
+            value.word = opcode == 0x8d ? value.word : PLACE_LOST;
+            exit_write_sigsafe(path, reg, value);
         }
     } else if (opcode == 0x03 || opcode == 0x2b || opcode == 0x23 || opcode == 0x33) {
         exit_write_sigsafe(path, reg, value);
@@ -137,24 +149,24 @@ static u32 exit_instruction_sigsafe(struct exit_path *path, const u8 *code, i32 
         length = at;
         if (number == 5)
             exit_load_rbp_sigsafe(path, path->sp);
-        path->sp.offset += 8;
+        path->sp = place_moved_sigsafe(path->sp, 8);
         if (number == 4)
-            path->sp.base = PLACE_LOST;
+            path->sp.word = PLACE_LOST;
     } else if (opcode == 0xc9) {                                /* leave */
         length = at;
         path->sp = path->bp;
         exit_load_rbp_sigsafe(path, path->sp);
-        path->sp.offset += 8;
+        path->sp = place_moved_sigsafe(path->sp, 8);
     } else if (opcode == 0xe8) {
         length = at + 4;
     } else if (opcode == 0xff && extension == 2) {              /* call */
         length = at + operand_bytes_sigsafe(code + at);
     } else if (opcode == 0x8f) {                                /* pop to memory */
         length = at + operand_bytes_sigsafe(code + at);
-        path->sp.offset += 8;
+        path->sp = place_moved_sigsafe(path->sp, 8);
     } else if (opcode == 0x9c || opcode == 0x9d) {              /* pushf, popf */
         length = at;
-        path->sp.offset += opcode == 0x9c ? -8 : 8;
+        path->sp = place_moved_sigsafe(path->sp, opcode == 0x9c ? -8 : 8);
     } else if (opcode == 0x0f && code[at] == 0x05) {            /* syscall */
         length = at + 1;
     } else if (opcode == 0x62) {                                /* EVEX */
@@ -167,7 +179,7 @@ static u32 exit_instruction_sigsafe(struct exit_path *path, const u8 *code, i32 
                (opcode >= 0xa6 && opcode <= 0xa7) || (opcode >= 0xac && opcode <= 0xaf)) {
         length = at;                                            /* flags; strings */
     } else if ((opcode & 0xf8) == 0x50 || opcode == 0x68 || opcode == 0x6a || (opcode == 0xff && extension == 6)) {
-        path->sp.offset -= 8;                                   /* push */
+        path->sp = place_moved_sigsafe(path->sp, -8);           /* push */
     } else if (opcode == 0x81 || opcode == 0x83 || opcode == 0x89 || opcode == 0x8b || opcode == 0x8d || opcode == 0x63 ||
                opcode == 0x87 || (opcode < 0x34 && (opcode & 5) == 1)) {
         exit_data_sigsafe(path, opcode, code + at, rex);        /* of 01 … 33, add to xor on whole registers */
@@ -205,15 +217,15 @@ static u32 exit_was_seen_sigsafe(struct exit_search *search, i32 pc)
 static u32 exit_rule_sigsafe(struct unwinder *u, const struct exit_path *path, struct unwind_rule *rule)
 {
     u64 cfa, return_address = 0;
-    if (path->sp.base == PLACE_LOST || (path->sp.base == PLACE_RBP && !u->bp_known) ||
-        (path->saved.base != PLACE_LOST && path->saved.base != path->sp.base))
+    i32 base = place_base_sigsafe(path->sp), saved_base = place_base_sigsafe(path->saved);
+    if (base == PLACE_LOST || (base == PLACE_RBP && !u->bp_known) || (saved_base != PLACE_LOST && saved_base != base))
         return 0;
-    rule->cfa_kind = path->sp.base == PLACE_RSP ? CFA_RSP : CFA_RBP;
-    rule->cfa_off = path->sp.offset + 8;
+    rule->cfa_kind = base == PLACE_RSP ? CFA_RSP : CFA_RBP;
+    rule->cfa_off = place_offset_sigsafe(path->sp) + 8;
     rule->ra_kind = RA_AT_CFA;
     rule->ra_off = -8;
-    rule->rbp_kind = path->saved.base == PLACE_LOST ? RBP_SAME : RBP_SAVED;
-    rule->rbp_off = path->saved.offset - rule->cfa_off;
+    rule->rbp_kind = saved_base == PLACE_LOST ? RBP_SAME : RBP_SAVED;
+    rule->rbp_off = place_offset_sigsafe(path->saved) - rule->cfa_off;
     rule->cfa_reg = 0;
     rule->extra = 0;
     cfa = (rule->cfa_kind == CFA_RSP ? u->sp : u->bp) + (u64)(i64)rule->cfa_off;
@@ -225,7 +237,7 @@ static u32 exit_rule_sigsafe(struct unwinder *u, const struct exit_path *path, s
  * another stack may have one. Context: signal. */
 static u32 exit_find_sigsafe(struct unwinder *u, u64 pc, struct unwind_rule *rule, u32 *has_returns)
 {
-    struct exit_path path = {0, {PLACE_RSP, 0}, {PLACE_RBP, 0}, {PLACE_LOST, 0}};
+    struct exit_path path = {0, {PLACE_RSP}, {PLACE_RBP}, {PLACE_LOST}};
     struct exit_search search;
     u32 i;
     search.code_addr = search.code_bytes = search.branch_count = 0;
