@@ -39,6 +39,8 @@ C_SOURCES = (
     "arch/x86_64/replaced_frame.c",
     "arch/x86_64/prologue.c",
     "unwind/heuristics.c",
+    "unwind/start_code.c",
+    "arch/x86_64/exit_path.c",
     "unwind/bare_frame.c",
     "interpreters/managed_memory.c",
     "interpreters/python_text.c",

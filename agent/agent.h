@@ -164,9 +164,9 @@ struct agent {
     i32 signo;
     u32 has_fsgsbase;                     /* the thread pointer is readable without a system call */
     volatile u64 injected_entry;          /* runtime_addr of Go's asyncPreempt; 0: none known (unwind.c) */
-    u64 stack_notes_offset;               /* offset from the thread pointer to glibc's record of the stack; 0:
-                                           * unknown */
-    u64 tid_offset;                       /* offset from the thread pointer to glibc's record of the tid; 0: unknown */
+    u64 stack_notes_offset;               /* offset from the thread pointer to libc's record of the stack, + 1 if that
+                                           * begins with its end; 0: unknown */
+    u64 tid_offset;                       /* offset from the thread pointer to libc's record of the tid; 0: unknown */
     u32 on_alternate_stack;               /* our handler runs on alternate signal stacks, where a thread has one */
     u64 frame_bytes;                      /* size of a signal frame on the stack */
     u64 robust_list_offset;               /* offset from the thread pointer to glibc's robust list; 0: unknown */

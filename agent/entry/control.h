@@ -63,7 +63,7 @@ struct control {
     int ring_fd;
     int host_end_fd;
     unsigned long long scratch;
-    /* glibc's struct pthread, which the host has looked at: from the thread pointer to these; 0: unknown. */
+    /* libc's struct pthread, which the host has looked at: from the thread pointer to these; 0: unknown (agent.h). */
     unsigned long long tid_offset;
     unsigned long long stack_notes_offset;
     unsigned long long robust_list_offset;

@@ -1,11 +1,11 @@
 /*
  * The stack of a running thread, for its signal handler, and the known range of the thread's own stack.
  *
- * glibc gives each thread a stack with its control block at the upper end. The thread pointer (the base of fs) points
- * to the block, which records where the stack begins; the host has found where (profiler/inject/link/libc_block.py). The
- * handler only reads the register. The sampler thread reads the
- * block from outside, once, so that a thread with an fs base of its own cannot make us fault. Until then, and where fs
- * cannot be read, the stack is copied.
+ * libc gives each thread a stack with its control block at the upper end. The thread pointer (the base of fs) points
+ * to the block, which records where the stack begins (glibc) or ends (musl); the host has found where
+ * (profiler/inject/link/libc_block.py). The handler only reads the register. The sampler thread reads the block from
+ * outside, once, so that a thread with an fs base of its own cannot make us fault. Until then, and where fs cannot be
+ * read, the stack is copied.
  */
 
 #define AT_HWCAP2_TYPE 26                 /* getauxval(3) */
@@ -78,11 +78,15 @@ static void thread_pointers_prepare(struct agent *a)
 /* Learn the stack of a thread pointer that a handler saw for the first time. Context: sampler thread. */
 static void stack_learn(struct agent *a, struct thread_slot *slot)
 {
-    u64 block = slot->thread_pointer_seen, notes[3], start = 0, end = 0;
+    u64 block = slot->thread_pointer_seen, notes[3], start = 0, end = 0, is_end = a->stack_notes_offset & 1;
     if (block == slot->thread_pointer || !a->stack_notes_offset)
         return;
-    if (read_memory(a, block + a->stack_notes_offset, notes, sizeof notes) == sizeof notes && notes[1] < 1ULL << 40 &&
-        notes[2] < notes[1] && block > notes[0] + notes[2] && block < notes[0] + notes[1]) {
+    if (read_memory(a, block + a->stack_notes_offset - is_end, notes, sizeof notes) != sizeof notes || notes[1] >= 1ULL << 40)
+        notes[0] = notes[1] = notes[2] = 0;
+    if (is_end && notes[1] < notes[0] && notes[0] <= block) {    /* the guard lies below */
+        start = notes[0] - notes[1];
+        end = notes[0] & ~7ULL;
+    } else if (!is_end && notes[2] < notes[1] && block > notes[0] + notes[2] && block < notes[0] + notes[1]) {
         start = notes[0] + notes[2];
         end = block & ~7ULL;
     }

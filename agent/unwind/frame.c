@@ -29,6 +29,7 @@ static u32 leaf_register_sigsafe(const struct unwinder *u, u32 number, u64 *valu
 #define ASKED_START 0x20U                 /* enum start_code, heuristics.c */
 #define ASKED_RBP 0x30U                   /* enum rbp_use, jit_frame.c */
 #define ASKED_GOAL 0x40U                  /* enum call_goal, bare_frame.c */
+#define ASKED_EXIT 0x60U                  /* whether its way to a return is unknown, exit_path.c */
 #define ASKED_PATCHPOINT 0x50U            /* whether code asks for its replacement there, replaced_frame.c */
 
 static u64 kept_key_sigsafe(const struct agent *a, u64 runtime_addr, u32 question)

@@ -78,9 +78,22 @@ static u32 step_by_rule_sigsafe(struct unwinder *u, const struct unwind_rule *ru
 /* Step in code without CFI: by what its bytes prove, else by a guess. */
 static u32 step_without_rule_sigsafe(struct unwinder *u, u32 in_jit)
 {
-    u32 start = in_jit || u->gregs || u->frame_count < 2 ? START_OTHER : start_code_sigsafe(u, u->pc + 1);
-    if (start == START_OTHER)
-        return (!in_jit && step_bare_sigsafe(u)) || step_by_guess_sigsafe(u, in_jit);
+    u32 is_exact = u->gregs || u->frame_count < 2;       /* pc is that of the next instruction, not before it */
+    u32 start = in_jit || is_exact ? START_OTHER : start_code_sigsafe(u, u->pc + 1);
+    struct unwind_rule rule;
+    if (start == START_OTHER) {
+        if (in_jit)
+            return step_by_guess_sigsafe(u, 1);
+        if (step_to_first_call_sigsafe(u))
+            return 1;
+        if (exit_step_sigsafe(u, u->pc + !is_exact, &rule))
+            return step_by_rule_sigsafe(u, &rule);
+        return step_bare_sigsafe(u) || step_by_guess_sigsafe(u, 0);
+    }
+    if (start == START_CALLER) {
+        unwind_stop_sigsafe(u, VERDICT_COMPLETE, 0);
+        return 0;
+    }
     u->frames[u->frame_count - 1] = u->pc + 1; /* the return address itself: it is not a call site */
     if (start == START_SIGRETURN)
         return step_signal_frame_sigsafe(u);

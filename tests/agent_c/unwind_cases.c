@@ -463,6 +463,46 @@ static void case_signal_restorer_without_cfi(void)
     expect(VERDICT_COMPLETE, 4, (u64[]){FUNCTION(1), restorer, FUNCTION(1), RETURN_TO(4) - 1});
 }
 
+/* musl has no CFI. What its code does before it returns says where a frame ends; a first call of a thread ends the stack. */
+#define CLONE_CHILD "\x31\xed\x5f\x41\xff\xd1\x89\xc7\x31\xc0\xb0\x3c\x0f\x05\xf4"
+#define CLONE_BEFORE 6                    /* bytes up to the return address */
+
+static void case_way_to_a_return(void)
+{
+    /* 15: push %rbp; push %rbx; sub $8,%rsp; call …; 26: test %eax,%eax; je 37; 30: call noreturn; 35: ud2
+     * 37: add $8,%rsp; pop %rbx; pop %rbp; ret; 44: push %rbp; call 15; 50: pop %rbp; ret */
+    static const char code[] = CLONE_CHILD "\x55\x53\x48\x83\xec\x08\xe8\0\0\0\0\x85\xc0\x74\x07\xe8\0\0\0\0\x0f\x0b"
+                                           "\x48\x83\xc4\x08\x5b\x5d\xc3\x55\xe8\xd8\xff\xff\xff\x5d\xc3";
+    world_new(64);
+    u64 page = (u64)code_page(code, sizeof code - 1);
+    u32 at = (u64)stack & 8 ? 1 : 0;                   /* a call leaves rsp at a multiple of 16 */
+    rule(1, CFA_RSP, 16);                              /* the leaf: one word below its return address */
+    memset(stack, 0, stack_words * 8);
+    stack[at + 1] = page + 26;
+    stack[at + 2] = page + 26;                         /* a stale word among the locals */
+    stack[at + 5] = page + 50;
+    stack[at + 7] = page + CLONE_BEFORE;
+    walk(FUNCTION(1), at, 0, 1, NULL);
+    expect(VERDICT_COMPLETE, 4, (u64[]){FUNCTION(1), page + 25, page + 49, page + CLONE_BEFORE - 1});
+}
+
+static void case_first_call_of_a_thread(void)
+{
+    world_new(64);
+    u64 child = (u64)code_page(CLONE_CHILD "\x53\xff\x17\xe8\0\0\0\0", 23);
+    u64 start = child + 15, root_call = child + CLONE_BEFORE; /* push %rbx; call *(%rdi); call __pthread_exit */
+    rule(1, CFA_RSP, 8);
+    memset(stack, 0, stack_words * 8);
+    stack[0] = start + 3;
+    stack[2] = root_call;
+    walk(FUNCTION(1), 0, 0, 1, NULL);
+    expect(VERDICT_COMPLETE, 3, (u64[]){FUNCTION(1), start + 2, root_call - 1});
+    stack[1] = start + 3;                              /* perhaps of a frame between: then nothing is certain */
+    agent.cache_generation = 2;
+    walk(FUNCTION(1), 0, 0, 1, NULL);
+    require(u.verdict != VERDICT_COMPLETE, "a stack is complete only if nothing was left out");
+}
+
 /* makecontext's coroutines end in code that takes another stack: nothing is above it. */
 static void case_root_of_a_coroutine(void)
 {
@@ -1005,6 +1045,8 @@ static const struct {
     CASE(kernel_that_keeps_the_old_sp_in_a_register),
     CASE(signal_restorer_without_cfi),
     CASE(root_of_a_coroutine),
+    CASE(way_to_a_return),
+    CASE(first_call_of_a_thread),
     CASE(code_with_frame_pointers_has_no_other_frames),
     CASE(code_that_leaves_rbp_alone),
     CASE(chain_of_frames_that_ends),

@@ -9,6 +9,7 @@ import threading
 import pytest
 
 from flametap.inject import client, server
+from flametap.inject.ways import FRIDA
 from target_fixtures import adopt, builder, own_caches, start
 
 __all__ = ["adopt", "builder", "own_caches", "start"]
@@ -34,13 +35,13 @@ def free_port() -> int:
 
 @pytest.fixture
 def attaches_from_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Frida is held by a thread of the test, which can interfere, instead of a process."""
+    """A thread of the test attaches by Frida, with which it can interfere, instead of a process."""
 
-    def serve(link: socket.socket, pid: int) -> None:
+    def serve(link: socket.socket, pid: int, way: str) -> None:
         with link:
-            server.serve(link, pid)
+            server.serve(link, pid, FRIDA)
 
-    def spawn(link: socket.socket, pid: int) -> None:
-        threading.Thread(target=serve, args=(link.dup(), pid), daemon=True).start()
+    def spawn(link: socket.socket, pid: int, way: str) -> None:
+        threading.Thread(target=serve, args=(link.dup(), pid, way), daemon=True).start()
 
     monkeypatch.setattr(client, "spawn", spawn)

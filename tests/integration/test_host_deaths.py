@@ -66,11 +66,8 @@ def host_with(pid: int, inject: str, log: str | Path = os.devnull) -> subprocess
 def assert_unharmed(target: Target, before: receipt.Receipt, folder: Path) -> None:
     """Nothing is left but the stub, which nobody runs; and that not after the next attach."""
 
-    def is_gone() -> bool:
-        found = receipt.harm(before, receipt.take(target.pid), was_killed=True)
-        return all("[vdso]" in line for line in found)
-
-    wait_until(is_gone, "nothing of ours to be left", GONE_S)
+    found = receipt.harm_after_settling(target.pid, before, timeout_s=GONE_S, was_killed=True)
+    assert found == []
     output = folder / "next.folded"
     cli.run("record", "-p", target.pid, "-d", 0.2, "--clock", "wall", "-o", output).assert_saved()
     assert receipt.harm_after_settling(target.pid, before, attaches=2) == []

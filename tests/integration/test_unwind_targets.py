@@ -43,16 +43,13 @@ def test_unwind_information_is_found_wherever_it_is(
     assert has_chain(heaviest_stack(capture), "compute"), stacks(capture).heaviest()
 
 
-def test_a_module_without_any_is_named(start: Start, seconds: float) -> None:
+def test_a_program_without_any(start: Start, seconds: float) -> None:
+    """Its code says what it does before it returns."""
     target = start("frames", "busy", variant="no-frames-at-all")
     capture = record(target.pid, seconds, cpu_s=ENOUGH_CPU_S)
     target.finish()
-    status = capture.status()
-    assert share_of(capture, Verdict.COMPLETE) <= 1 - BAR, doubts(capture)
-    # A guess may reach the root. Where it does not, the program is at fault, not the C library.
-    assert set(status.verdict_modules) <= {"frames-no-frames-at-all"}, doubts(capture)
-    if share_of(capture, Verdict.GUESSED) <= 1 - BAR:
-        assert status.verdict_modules, doubts(capture)
+    assert share_of(capture, Verdict.COMPLETE) >= BAR, doubts(capture)
+    assert has_chain(heaviest_stack(capture), "compute"), stacks(capture).heaviest()
 
 
 def test_a_parked_thread_without_eh_frame(start: Start) -> None:

@@ -66,7 +66,8 @@ def harm(
 
     Args:
         attaches: how often the target was attached to: each may leave one bootstrap mapping.
-        was_killed: the profiler was killed: the loader's mapping may be left, too.
+        was_killed: the profiler was killed: the stub in the vDSO may be left, which nobody runs, or
+            the mapping of Frida's loader.
         has_jit: the target makes code itself: its anonymous code is not compared.
         own_threads: pattern for names of threads that the target starts and ends as it likes
             (jemalloc's, the JVM's collectors).
@@ -80,6 +81,8 @@ def harm(
         was_starting = difference.blame is Blame.TARGET and any(
             f"SigBlk was {mask}" in difference.what for mask in STARTING
         )
+        if was_killed and "[vdso]" in difference.what:
+            continue
         if difference.blame is Blame.RESIDUE or is_own_thread or is_code or was_starting:
             continue
         found.append(difference.what)

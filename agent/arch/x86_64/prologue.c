@@ -12,7 +12,7 @@
 #define PROLOGUE_AHEAD_BYTES 32           /* code bytes read ahead: two instructions */
 #define SET_RBP_BYTES 64                  /* code bytes read before the row that follows it */
 #define PROLOGUE_ROWS_MAX 1024            /* rows searched backwards: each early exit makes two */
-#define PREFIXES_MAX 4
+#define PREFIXES_MAX 8
 
 /* ModRM, SIB and displacement. Intel SDM volume 2, table 2-2. */
 static u32 operand_bytes_sigsafe(const u8 *modrm)
@@ -50,14 +50,20 @@ static u32 two_byte_rest_sigsafe(const u8 *code, u32 map)
             opcode == 0xc4 || opcode == 0xc5 || opcode == 0xc6);
 }
 
+/* Legacy prefixes: operand size, repeat, segments, lock. Intel SDM volume 2, 2.1.1. */
+static u32 is_prefix_sigsafe(u8 byte)
+{
+    return byte == 0x66 || byte == 0xf2 || byte == 0xf3 || byte == 0x64 || byte == 0x65 || byte == 0x2e || byte == 0x3e ||
+           byte == 0xf0;
+}
+
 /* Return the length of an instruction that the next one in memory follows. 0 for calls, jumps, returns and unknown
  * ones. Intel SDM volume 2, tables A-2 and A-3. */
 static u32 instruction_bytes_sigsafe(const u8 *code)
 {
     u32 at = 0, is_wide = 0, word = 4, rest;
     u8 opcode;
-    while (at < PREFIXES_MAX && (code[at] == 0x66 || code[at] == 0xf2 || code[at] == 0xf3 || code[at] == 0x64 ||
-                                 code[at] == 0x65))
+    while (at < PREFIXES_MAX && is_prefix_sigsafe(code[at]))
         if (code[at++] == 0x66)
             word = 2;
     if ((code[at] & 0xf0) == 0x40)

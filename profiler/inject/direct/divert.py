@@ -73,6 +73,7 @@ class Diverter:
     Attributes:
         stopped_s: how long the last thread was stopped.
         error: errno of the last failure.
+        thread_pointer: that of the last thread that was diverted, runtime_addr.
     """
 
     def __init__(self, memory_fd: int, stub: Stub, stub_addr: int) -> None:
@@ -93,6 +94,7 @@ class Diverter:
         self._tracing = TracingThread()
         self.stopped_s = 0.0
         self.error = 0
+        self.thread_pointer = 0
 
     def divert(self, tid: int) -> Result:
         """Try one thread. Only after ``DONE`` has anything of its process changed but zeros that
@@ -109,6 +111,7 @@ class Diverter:
         self._tracing.run(call)
         self.stopped_s = self._divert.stopped_ns / 1e9
         self.error = self._divert.error
+        self.thread_pointer = self._divert.thread_pointer
         return Result(results[0]) if results else Result.NOT_NOW
 
     def end(self) -> None:

@@ -80,7 +80,7 @@ class DirectInjector:
         stub = Stub.of(made)
         place = slack.find(memory, stub.code, stub.nap_offset)
         before = tasks(self.pid)
-        self._divert(memory, stub, place)
+        thread_pointer = self._divert(memory, stub, place)
         self._stub_addr, self._stub_bytes = place, len(stub.code)
         region = self._wait_until_born(before, place + stub.nap_offset)
         boot = region + stub.code_bytes
@@ -94,9 +94,10 @@ class DirectInjector:
             abi.BOOT.pack(0, 0, 0, -1, 0, 1, 0, 0, 0, 0, stack, STACK_BYTES, self._libc_code()),
         )
         memory.write(boot, b"\1\0\0\0")  # go
-        return Entry(self._tid, boot)
+        return Entry(self._tid, boot, thread_pointer)
 
-    def _divert(self, memory: TargetMemory, stub: Stub, place: int) -> None:
+    def _divert(self, memory: TargetMemory, stub: Stub, place: int) -> int:
+        """Send a thread to the stub; returns its thread pointer."""
         candidates = Candidates(self.pid)
         diverter = Diverter(memory.fd, stub, place)
         result = Result.NOT_NOW
@@ -109,7 +110,7 @@ class DirectInjector:
                     result = diverter.divert(tid)
                     if result is Result.DONE:
                         self.stopped_s = diverter.stopped_s
-                        return
+                        return diverter.thread_pointer
                     if result is Result.NO_WRITE:
                         raise CannotAttachError(
                             f"the kernel lets nobody write to the memory of process {self.pid}",

@@ -16,10 +16,12 @@ class Entry:
     Attributes:
         tid: its number as we know it.
         boot_addr: runtime_addr of ``struct boot`` (``agent/entry/control.h``).
+        thread_pointer: of a thread of the target's own, runtime_addr; 0 if unknown.
     """
 
     tid: int
     boot_addr: int
+    thread_pointer: int = 0
 
 
 class Injector(Protocol):

@@ -1,9 +1,9 @@
-"""Find what glibc notes of a thread: its number, its stack and its list of robust mutexes.
+"""Find what libc notes of a thread: its number, its stack and its list of robust mutexes.
 
 glibc keeps them in ``struct pthread``, to which the thread pointer points. The layout differs
 between versions and is nowhere told, so it is found by what must be there. The agent reads these
 notes of other threads (``agent/process/thread_stack.c``). glibc ``nptl/descr.h``,
-get_robust_list(2), proc(5) (``startstack``).
+get_robust_list(2), proc(5) (``startstack``); for musl ``musl_block``.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import NamedTuple
 from ...linux import ptrace
 from ...linux.syscalls import syscall_number
 from ...linux.tasks import own_tids
+from . import musl_block
 from .target_memory import TargetMemory
 
 SYS_GET_ROBUST_LIST = syscall_number("get_robust_list")
@@ -31,17 +32,23 @@ class BlockOffsets(NamedTuple):
     """Bytes from the thread pointer to each note; 0 where it is not known."""
 
     tid: int = 0
-    stack_notes: int = 0  # start of the memory, its size, size of the guard: 8 bytes each
+    # Start of the memory, its size, size of the guard: 8 bytes each; + 1: end of the stack, its
+    # size, size of the guard.
+    stack_notes: int = 0
     robust_list: int = 0
 
 
-def find(memory: TargetMemory, excluded_tid: int = 0) -> BlockOffsets:
+def find(memory: TargetMemory, excluded_tid: int = 0, thread_pointer: int = 0) -> BlockOffsets:
     """Find the notes in the blocks of a process's threads.
 
     Args:
         memory: of the process.
         excluded_tid: a thread that has no block: ours.
+        thread_pointer: of a thread of the process, runtime_addr; 0 if unknown.
     """
+    tid_offset, end_notes = musl_block.find(memory, thread_pointer) if thread_pointer else (0, 0)
+    if tid_offset:
+        return BlockOffsets(tid_offset, end_notes + 1 if end_notes else 0)
     found = BlockOffsets()
     tids = {tid: own for own, tid in own_tids(memory.pid).items() if tid != excluded_tid}
     for tid, own_tid in sorted(tids.items()):

@@ -79,7 +79,7 @@ class Session:
         assert memory is not None
         control = self._control = Control(entry, memory)
         control.write_gate(memory)
-        known = libc_block.find(memory, entry.tid)
+        known = libc_block.find(memory, entry.tid, entry.thread_pointer)
         prepared = control.prepare(max(1, round(rate_hz)), filtered, clocks, known)
         if prepared.error:
             raise could_not_prepare(prepared.error, self.pid)
