@@ -44,7 +44,7 @@ struct divert {
     u64 wait_ns;                          /* how long it may take to stop */
     i32 error;                            /* errno */
     u32 reserved;
-    u64 stopped_ns;                       /* how long it has been stopped, as far as we know */
+    u64 stopped_ns;                       /* how long it was stopped since we have noticed */
     u64 thread_pointer;                   /* its base of fs */
 };
 
@@ -188,9 +188,9 @@ int host_divert(struct divert *d)
     d->error = (i32)-error;
     if (error < 0)
         return DIVERT_GONE;
-    began_ns = now_ns_sigsafe();
     trace_call(PTRACE_INTERRUPT, d->tid, 0, 0);
     status = stop_wait(d->tid, d->wait_ns);
+    began_ns = now_ns_sigsafe();
     if (status == 0)
         return DIVERT_LATE;
     if (status < 0) {

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from ..errors import OutputError, UsageError
-from . import destination, firefox, folded, html, speedscope, svg
+from . import destination, firefox, folded, speedscope
 from .request import ExportRequest, RecordingViews, Shaping, StackShaper
 
 __all__ = [
@@ -36,17 +36,29 @@ class Format:
     mimetype: str = "application/octet-stream"
 
 
+def _write_html(request: ExportRequest, file: BinaryIO) -> None:
+    from .html import write  # jinja2 takes 40 ms to load
+
+    write(request, file)
+
+
+def _write_svg(request: ExportRequest, file: BinaryIO) -> None:
+    from .svg import write  # the same for xml.sax
+
+    write(request, file)
+
+
 FORMATS: dict[str, Format] = {
     "html": Format(
         (".html", ".htm"),
-        html.write,
+        _write_html,
         "HTML report",
         "this page with its data and source lines in one file, for colleagues and for later",
         "text/html",
     ),
     "svg": Format(
         (".svg",),
-        svg.write,
+        _write_svg,
         "SVG of everything",
         "the whole flame graph as a picture",
         "image/svg+xml",
