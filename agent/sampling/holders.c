@@ -6,7 +6,8 @@
  *   pthread_mutex_t of glibc     the word is 2 (held, and others wait); the owner's tid is two words behind it:
  *                                struct __pthread_mutex_s, sysdeps/nptl/bits/struct_mutex.h
  *   FUTEX_WAITERS | tid          in the word itself: mutexes that are robust (the tid is there twice), or that inherit
- *                                priority (FUTEX_LOCK_PI)
+ *                                priority (FUTEX_LOCK_PI); recursive and checking ones of musl, whose type is in front of
+ *                                it (pthread_impl.h). A normal one of musl does not say whose it is.
  *
  * A thread of Java may wait for a monitor (java_monitor.c), by a futex that has nothing to do with it.
  *
@@ -26,6 +27,8 @@
                                            * flags of lock elision */
 #define GLIBC_ROBUST 0x10U
 #define GLIBC_USERS_MAX 0xffffU
+#define MUSL_KIND 0xfU                    /* recursive 1, checking 2; robust 4, inherits priority 8; 0: its lock has no tid */
+#define MUSL_KINDS 0x8fU                  /* shared between processes: 128 */
 #define HOLDER_PAUSE_NS 20000000ULL       /* between two looks at an owner: each change makes an interval … */
 #define HOLDER_PAUSE_MAX_NS 1000000000ULL /* … at one that was not known: all threads must be asked */
 
@@ -38,6 +41,13 @@ struct mutex_words {
     u32 kind;
     u32 spins;
     u64 list[2];                          /* of robust ones; else 0 */
+};
+
+/* musl's mutex; it waits at `lock`. */
+struct musl_mutex_words {
+    u32 type;
+    u32 lock;
+    u32 waiters;
 };
 
 /* Return whether a wait may be for a mutex that says whose it is, by the arguments of futex(2). */
@@ -55,6 +65,16 @@ static u32 is_priority_wait(const u64 *args)
     return command == FUTEX_LOCK_PI || command == FUTEX_LOCK_PI2;
 }
 
+/* Return the tid in the lock of musl's mutex, which is at `runtime_addr`; 0 if it is none. */
+static u32 musl_owner(const struct agent *a, u64 runtime_addr)
+{
+    struct musl_mutex_words mutex;
+    if (read_memory(a, runtime_addr - 4, &mutex, sizeof mutex) != sizeof mutex || !(mutex.type & MUSL_KIND) ||
+        (mutex.type & 3) == 3 || mutex.type & ~MUSL_KINDS || !mutex.waiters || mutex.waiters > GLIBC_USERS_MAX)
+        return 0;
+    return mutex.lock & FUTEX_WAITERS ? mutex.lock & FUTEX_TID : 0;
+}
+
 /* Return the tid of the thread that holds a mutex; 0 if nobody does, or it is none. */
 static u32 mutex_owner(const struct agent *a, u64 runtime_addr, u32 is_priority)
 {
@@ -65,7 +85,9 @@ static u32 mutex_owner(const struct agent *a, u64 runtime_addr, u32 is_priority)
     if (is_priority)
         return mutex.lock & FUTEX_TID;
     if (mutex.lock & FUTEX_WAITERS)
-        return (mutex.kind & ~GLIBC_KINDS) == GLIBC_ROBUST && mutex.owner == (mutex.lock & FUTEX_TID) ? mutex.owner : 0;
+        return (mutex.kind & ~GLIBC_KINDS) == GLIBC_ROBUST && mutex.owner == (mutex.lock & FUTEX_TID)
+                   ? mutex.owner
+                   : musl_owner(a, runtime_addr);
     if (mutex.lock != GLIBC_CONTENDED || mutex.kind & ~GLIBC_KINDS || !mutex.users || mutex.users > GLIBC_USERS_MAX ||
         mutex.list[0] || mutex.list[1])
         return 0;

@@ -41,6 +41,17 @@ def test_holder_of_a_mutex_and_what_it_does(start: Start, kind: str) -> None:
     _check(capture, places, writer, ("sums_up", "sleeps_inside"), target.finish()[0])
 
 
+@pytest.mark.needs("musl-gcc")
+@pytest.mark.parametrize("kind", ["recursive", *nightly("checking", "robust", "inherit")])
+def test_holder_of_a_mutex_of_musl(start: Start, kind: str) -> None:
+    """A normal one does not say whose it is."""
+    target = start("holders", kind, variant="musl")
+    capture = record(target.pid, SECONDS)
+    (writer,) = _ids(capture, lambda thread: thread.tid == target.facts["first"])
+    places = _places(capture, "reads")
+    _check(capture, places, writer, ("sums_up", "sleeps_inside"), target.finish()[0])
+
+
 @pytest.mark.needs("java")
 @pytest.mark.parametrize("version", ["java", *nightly("java11", "java21", "java25")])
 def test_holder_of_a_monitor_and_what_it_does(

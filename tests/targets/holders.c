@@ -110,8 +110,10 @@ static int set_kind(pthread_mutexattr_t *attributes, const char *kind)
         return pthread_mutexattr_settype(attributes, PTHREAD_MUTEX_RECURSIVE);
     if (!strcmp(kind, "checking"))
         return pthread_mutexattr_settype(attributes, PTHREAD_MUTEX_ERRORCHECK);
+#ifdef __GLIBC__
     if (!strcmp(kind, "adaptive"))
         return pthread_mutexattr_settype(attributes, PTHREAD_MUTEX_ADAPTIVE_NP);
+#endif
     if (!strcmp(kind, "robust"))
         return pthread_mutexattr_setrobust(attributes, PTHREAD_MUTEX_ROBUST);
     if (!strcmp(kind, "inherit"))

@@ -233,16 +233,15 @@ static u32 exit_rule_sigsafe(struct unwinder *u, const struct exit_path *path, s
            is_returned_to_sigsafe(u, return_address) && (!(cfa & 15) || is_call_to_here_sigsafe(u, return_address));
 }
 
-/* Find the rule for the frame of `u`, whose code continues at `pc`. Returns 0 if there is none; `has_returns` tells that
- * another stack may have one. Context: signal. */
-static u32 exit_find_sigsafe(struct unwinder *u, u64 pc, struct unwind_rule *rule, u32 *has_returns)
+/* Find the rule for the frame of `u`, whose code continues at `pc`; `is_taken` is the way to try first where it divides.
+ * Returns 0 if there is none; `has_returns` tells that another stack may have one. Context: signal. */
+static u32 exit_find_sigsafe(struct unwinder *u, u64 pc, u32 is_taken, struct unwind_rule *rule, u32 *has_returns)
 {
     struct exit_path path = {0, {PLACE_RSP}, {PLACE_RBP}, {PLACE_LOST}};
     struct exit_search search;
     u32 i;
     search.code_addr = search.code_bytes = search.branch_count = 0;
     words_zero(search.seen, EXIT_SEEN_BITS / 64);
-    *has_returns = 0;
     for (i = 0; i < EXIT_INSTRUCTIONS_MAX; i++) {
         const u8 *code = exit_code_sigsafe(u, &search, pc + (u64)(i64)path.pc);
         i32 target = 0, from = path.pc;
@@ -253,12 +252,11 @@ static u32 exit_find_sigsafe(struct unwinder *u, u64 pc, struct unwind_rule *rul
         if (action == EXIT_RETURN && exit_rule_sigsafe(u, &path, rule))
             return 1;
         if ((action == EXIT_JUMP || action == EXIT_BRANCH) && !exit_was_seen_sigsafe(&search, from)) {
-            if (action == EXIT_BRANCH && search.branch_count < EXIT_BRANCHES) {
-                search.branches[search.branch_count] = path;
-                search.branches[search.branch_count++].pc = target;
-            }
-            if (action == EXIT_JUMP)
-                path.pc = target;
+            i32 next = path.pc;
+            path.pc = is_taken ? next : target;
+            if (action == EXIT_BRANCH && search.branch_count < EXIT_BRANCHES)
+                search.branches[search.branch_count++] = path;
+            path.pc = action == EXIT_JUMP || is_taken ? target : next;
             continue;
         }
         if (!search.branch_count)
@@ -276,10 +274,10 @@ static u32 exit_step_sigsafe(struct unwinder *u, u64 pc, struct unwind_rule *rul
 {
     volatile u64 *slot = kept_slot_sigsafe(u->agent, pc, ASKED_EXIT);
     u64 key = kept_key_sigsafe(u->agent, pc, ASKED_EXIT);
-    u32 packed, has_returns;
+    u32 packed, has_returns = 0;
     if (*slot == (key | 1))
         return 0;
-    if (!exit_find_sigsafe(u, pc, rule, &has_returns)) {
+    if (!exit_find_sigsafe(u, pc, 0, rule, &has_returns) && !exit_find_sigsafe(u, pc, 1, rule, &has_returns)) {
         if (!has_returns)
             *slot = key | 1;
         return 0;
