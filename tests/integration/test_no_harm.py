@@ -220,7 +220,7 @@ def test_loader_calls_nothing_of_fridas_while_sampling(start: Start) -> None:
     target = start("parked", "short")
     before = receipt.take(target.pid)
     for _ in range(3):
-        with capturing(target.pid):
+        with capturing(target.pid, way="frida"):
             assert loader_hook(target.pid) != b"\xe9"
     assert receipt.harm_after_settling(target.pid, before, timeout_s=60, attaches=3) == []
     for line in target.finish():

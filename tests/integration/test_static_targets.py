@@ -54,14 +54,12 @@ def assert_c_books(lines: list[str]) -> None:
         counted.check([line])
 
 
-def assert_c_target(target: Target, capture: Capture, variant: str) -> None:
+def assert_c_target(target: Target, capture: Capture) -> None:
     """Check what was recorded of ``shares.c``."""
     assert_shares(capture, "heavy", "light", 0.9)
-    # musl's own code has no unwind tables: what waits there ends where the tables do.
-    if not variant.startswith("musl"):
-        assert complete_share(capture) >= COMPLETE, doubts(capture)
+    assert complete_share(capture) >= COMPLETE, doubts(capture)
     names = dumped(target.pid)
-    assert variant.startswith("musl") or "main" in names, names
+    assert "main" in names, names
 
 
 @pytest.mark.parametrize(
@@ -72,7 +70,7 @@ def test_c_program_however_it_is_linked(start: Start, seconds: float, variant: s
     target = start("shares", variant=variant)
     before = receipt.take_at_rest(target.pid)
     capture = record(target.pid, seconds, cpu_s=ENOUGH_CPU_S)
-    assert_c_target(target, capture, variant)
+    assert_c_target(target, capture)
     assert_unharmed(target, before, own_threads=OWN_THREADS.get(variant, ""))
     assert_c_books(target.finish(counted.EXIT_CODE))
     assert target.errors == [], target.errors
@@ -83,7 +81,7 @@ def test_program_that_may_not_make_new_code(start: Start, seconds: float) -> Non
     target = start("shares", "mdwe")
     before = receipt.take_at_rest(target.pid)
     capture = record(target.pid, seconds, cpu_s=ENOUGH_CPU_S)
-    assert_c_target(target, capture, "")
+    assert_c_target(target, capture)
     assert_unharmed(target, before)
     assert_c_books(target.finish(counted.EXIT_CODE))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import kernel
 from running import wait_until
 
 COMMAND = [sys.executable, "-m", "flametap"]
+ATTACHING = ("record", "dump", "live")
 TIMEOUT_S = 180.0
 
 
@@ -44,6 +46,15 @@ class Result:
         assert self.exit_code == 0, f"exit {self.exit_code}: {self.stderr}"
 
 
+def _words(arguments: Sequence[object]) -> list[str]:
+    """Make a command line, by the way in that is tried (``recording.WAY``)."""
+    words = [str(argument) for argument in arguments]
+    way = os.environ.get("FLAMETAP_TEST_WAY")
+    if way and words and words[0] in ATTACHING and "--inject" not in words:
+        words[1:1] = ["--inject", way]
+    return words
+
+
 def run(
     *arguments: object,
     prefix: Sequence[str] = (),
@@ -52,7 +63,7 @@ def run(
 ) -> Result:
     """Run ``flametap ARGUMENTS`` to its end; ``prefix`` is a command that runs it (setpriv,
     say)."""
-    command = [*prefix, *COMMAND, *(str(argument) for argument in arguments)]
+    command = [*prefix, *COMMAND, *_words(arguments)]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=timeout_s, env=env, check=False
     )
@@ -66,7 +77,7 @@ class Running:
     def __init__(self, folder: str, *arguments: object) -> None:
         self._stdout = Path(folder) / "flametap.stdout"
         self._stderr = Path(folder) / "flametap.stderr"
-        command = [*COMMAND, *(str(argument) for argument in arguments)]
+        command = [*COMMAND, *_words(arguments)]
         with self._stdout.open("w") as stdout, self._stderr.open("w") as stderr:
             self.process = subprocess.Popen(
                 command, stdout=stdout, stderr=stderr, stdin=subprocess.DEVNULL

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -12,6 +13,8 @@ from flametap.model import Clock, Verdict
 from running import wait_until
 from stacks import Stacks, of_tree
 
+# The way in of all tests that choose none: "frida" tries that one.
+WAY = os.environ.get("FLAMETAP_TEST_WAY", "auto")
 SYMBOLS_S = 60.0
 ENOUGH_S = 60.0
 # What takes one part in a hundred is missed by 800 samples in one of 3 000 recordings, by 300 in
@@ -24,13 +27,19 @@ TAIL_NS = 20_000_000
 
 @contextmanager
 def capturing(
-    pid: int, *, rate_hz: float = 1000.0, budget_ppm: int = 0, inlines: bool = True
+    pid: int,
+    *,
+    rate_hz: float = 1000.0,
+    budget_ppm: int = 0,
+    inlines: bool = True,
+    way: str = WAY,
 ) -> Iterator[Capture]:
     """Attaches and samples while the block runs; then stops, detaches and finishes the symbols.
 
     The capture stays readable after the block, until the context is left.
     """
-    capture = Capture(pid, CaptureOptions(rate_hz=rate_hz, budget_ppm=budget_ppm, inlines=inlines))
+    options = CaptureOptions(rate_hz=rate_hz, budget_ppm=budget_ppm, inlines=inlines, inject=way)
+    capture = Capture(pid, options)
     try:
         capture.start()
         yield capture
