@@ -19,8 +19,11 @@ int agent_enter(void)
     sys_call6(NR_RT_SIGPROCMASK, 2 /* SIG_SETMASK */, (u64)&all, (u64)&before, 8, 0, 0);
     tid = thread_clone(stack + OWN_STACK_BYTES, &BOOT->tid, agent_main);
     sys_call6(NR_RT_SIGPROCMASK, 2, (u64)&before, 0, 8, 0, 0);
-    if (tid < 0)
+    if (tid < 0) {
         pages_free(stack, OWN_STACK_BYTES);
+        BOOT->stack = 0;
+        store_release_u32(&BOOT->tid, 0);         /* agent_leave waits for nobody */
+    }
     return (int)tid;
 }
 

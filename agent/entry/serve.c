@@ -7,6 +7,7 @@
 #define SERVE_LOOK_NS 100000000ULL
 #define SERVE_LOOKS_MAX 50                     /* without a request, while there is no ring with a sign of life */
 #define STACK_GUARD_BYTES 4096
+#define FAILED_SHOWN_NS 50000000ULL
 
 /* Map the pages of the gate for the host to write its code into: never writable and executable, not even in turn, since
  * the target may have forbidden that (PR_SET_MDWE). Returns 0 where there is no memory. */
@@ -105,10 +106,12 @@ static void serve(struct control *control)
     }
 }
 
+/* Say why we end. The host looks every 0.1 ms, and soon there is no `boot` any more. */
 static void boot_fail(i64 error)
 {
     BOOT->error = (i32)-error;
     store_release_u32(&BOOT->state, BOOT_FAILED);
+    sleep_until_ns(now_ns_sigsafe() + FAILED_SHOWN_NS);
 }
 
 /* On return, nothing of ours is mapped but the code, `boot` and this stack. */
@@ -136,5 +139,6 @@ void agent_main(void)
     }
     pages_free((void *)BOOT->gate, GATE_BYTES);   /* unless it is in use: gate_new */
     pages_free(control, CONTROL_BYTES);
-    store_release_u32(&BOOT->state, BOOT_LEFT);
+    if (BOOT->state != BOOT_FAILED)
+        store_release_u32(&BOOT->state, BOOT_LEFT);
 }

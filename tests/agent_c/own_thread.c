@@ -294,7 +294,19 @@ static void case_too_little_memory(void)
     require(own_tid > 0, "there is memory for its stack");
     until(agent_has_left, "our thread ends");
     setrlimit(RLIMIT_AS, &room);
-    require(BOOT->error == ENOMEM, "it says why");
+    require(BOOT->state == BOOT_FAILED && BOOT->error == ENOMEM, "it says why");
+    agent_leave();
+    require_as_before();
+}
+
+/* As where there are too many threads. */
+static void case_thread_that_cannot_be_made(void)
+{
+    filter_calls(SYS_clone, SECCOMP_RET_ERRNO | EAGAIN);
+    surroundings_note(&before);
+    surroundings_note(&before);
+    require(agent_enter() == -EAGAIN, "it is said why");
+    require(agent_has_left(), "there is no thread");
     agent_leave();
     require_as_before();
 }
@@ -315,6 +327,7 @@ static const struct test tests[] = {
     CASE(killed_alone),
     CASE(table_of_an_old_kernel),
     CASE(too_little_memory),
+    CASE(thread_that_cannot_be_made),
 };
 
 int main(int count, char **arguments)
