@@ -176,8 +176,17 @@ static u32 signal_take_over(struct agent *a)
         return 0;
     a->takeovers++;
     store_release_u32(&a->old_action_at, next);
+    if (theirs->handler > SIGNAL_IGNORE && theirs->flags & FLAG_ONSTACK) {
+        /* Threads that had no alternate stack have got one for it: what is known of their stacks is old. */
+        a->alternate_is_for_ours = 1;
+        a->has_strays = 0;
+        for (i = 0; i < a->slot_count; i++)
+            if (!a->slots[i].alternate_bytes) {
+                a->slots[i].alternate_is_known = 0;
+                a->slots[i].room = ROOM_UNKNOWN;
+            }
+    }
     if (theirs->handler > SIGNAL_IGNORE) {
-        a->alternate_is_for_ours |= (theirs->flags & FLAG_ONSTACK) != 0;
         a->host_lends_clocks = 0;         /* perf_clocks.c: not where the target has a handler */
         for (i = 0; i < a->slot_count; i++)
             clock_close(a, &a->slots[i]);
