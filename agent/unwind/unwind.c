@@ -86,7 +86,8 @@ static u32 step_without_rule_sigsafe(struct unwinder *u, u32 in_jit)
             return step_by_guess_sigsafe(u, 1);
         if (step_to_first_call_sigsafe(u))
             return 1;
-        if (exit_step_sigsafe(u, u->pc + !is_exact, &rule))
+        /* In a Java program the walk goes on at the anchor instead, which knows rbp of the innermost Java frame. */
+        if (!code_heaps_sigsafe(u->agent) && exit_step_sigsafe(u, u->pc + !is_exact, &rule))
             return step_by_rule_sigsafe(u, &rule);
         return step_bare_sigsafe(u) || step_by_guess_sigsafe(u, 0);
     }

@@ -85,21 +85,15 @@ def test_ring_that_is_changed_ends_the_recording_at_worst(
 
 @pytest.mark.needs("setpriv")
 @pytest.mark.parametrize("how", ["replace", "pipe"])
-def test_file_in_the_place_of_the_ring_is_not_used(
+def test_ring_is_in_no_table_that_the_target_can_change(
     how: str, attack: Callable[..., tuple[Ended, Path, Target]], their_folder: Path
 ) -> None:
+    """The attacker looks for its descriptor all the time; our thread has a table of its own."""
     other = their_folder / "flametap-ring"
-    for _ in range(TRIES):
-        ended, output, target = attack(how, str(other))
-        assert ended.exit_code in (SAVED, REFUSED), ended
-        if ended.exit_code == REFUSED:
-            break
-        output.unlink()  # the host was first, and has the ring itself
-        target.finish()
-    assert ended.exit_code == REFUSED, ended
-    assert "another file in the place of the agent's ring" in ended.stderr
-    assert not output.exists()
-    assert target.finish() == ["struck 1"]
-    if how == "replace":
+    ended, output, target = attack(how, str(other))
+    assert ended.exit_code == SAVED, ended
+    assert output.read_text("utf-8").strip()
+    assert target.finish() == ["struck 0"]
+    if how == "replace" and other.exists():
         assert stat.S_ISREG(other.stat().st_mode)
         assert other.stat().st_blocks <= 8, "flametap has written to it"

@@ -12,6 +12,7 @@ from running import Start
 pytestmark = pytest.mark.needs("attach", "musl-gcc")
 
 BAR = 0.98
+CALLS_BAR = 0.95  # of a program that is in all of libc: some large functions end in a guess
 VARIANTS = pytest.mark.parametrize("variant", ["musl", "musl-static"])
 BUSY = ("memcpy", "memset", "strlen", "qsort", "malloc", "printf", "strtod", "math", "strftime")
 WAITS = (
@@ -49,7 +50,7 @@ def test_calls_of_libc(start: Start, variant: str, seconds: float) -> None:
     target = start("libc_calls", "busy", variant=variant)
     capture = record(target.pid, seconds, cpu_s=2 * ENOUGH_CPU_S)
     target.finish()
-    assert share_of(capture, Verdict.COMPLETE) >= BAR, doubts(capture)
+    assert share_of(capture, Verdict.COMPLETE) >= CALLS_BAR, doubts(capture)
     total_ns = stacks(capture).total
     wrong = wrong_stacks(capture, Clock.CPU, BUSY)
     assert sum(wrong.values()) <= (1 - BAR) * total_ns, wrong

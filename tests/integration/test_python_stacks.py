@@ -40,7 +40,7 @@ BRIEF = Path(__file__).parents[1] / "targets" / "python_brief.py"
 BETWEEN = {"in_sort": "list_sort", "in_reduce": "functools_reduce", "in_generator": "builtin_sum"}
 CPU_S = 2.0
 ENDING_S = 60.0
-BRIEF_SHARE = 0.97
+BRIEF_SHARE = 0.9  # 0.79 where threads are found by rounds alone
 # Six standard errors of the largest share at CPU_S and 1 kHz; the interpreter's handling of its
 # lock adds a little.
 SHARE_ERROR = 0.05

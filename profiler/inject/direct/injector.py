@@ -36,6 +36,9 @@ from .stub import STACK_BYTES, Stub
 
 TRIES_LIMIT_S = 5.0
 TRIES_INTERVAL_S = 0.001
+# It ends 3 s after its host, later where it gets no CPU.
+OTHERS_LIMIT_S = 8.0
+OTHERS_INTERVAL_S = 0.05
 # Our thread is there at once; on a machine with a hundred times the work it waits for its turn.
 BORN_LIMIT_S = 5.0
 BORN_INTERVAL_S = 0.0001
@@ -78,7 +81,7 @@ class DirectInjector:
         made = machine_code.read()
         memory = self.memory = TargetMemory(self.pid)
         stub = Stub.of(made)
-        place = slack.find(memory, stub.code, stub.nap_offset)
+        place = self._place(memory, stub)
         before = tasks(self.pid)
         thread_pointer = self._divert(memory, stub, place)
         self._stub_addr, self._stub_bytes = place, len(stub.code)
@@ -95,6 +98,17 @@ class DirectInjector:
         )
         memory.write(boot, b"\1\0\0\0")  # go
         return Entry(self._tid, boot, thread_pointer)
+
+    def _place(self, memory: TargetMemory, stub: Stub) -> int:
+        """Find the stub's place; wait for the thread of a host that was killed to end there."""
+        end_s = time.monotonic() + OTHERS_LIMIT_S
+        while True:
+            try:
+                return slack.find(memory, stub.code, stub.nap_offset)
+            except slack.InUseError:
+                if time.monotonic() > end_s or self._is_given_up.is_set():
+                    raise
+            time.sleep(OTHERS_INTERVAL_S)
 
     def _divert(self, memory: TargetMemory, stub: Stub, place: int) -> int:
         """Send a thread to the stub; returns its thread pointer."""

@@ -36,6 +36,10 @@ class NoPlaceError(CannotAttachError):
     """The direct way does not lead into this process: there is no place for the stub."""
 
 
+class InUseError(CannotAttachError):
+    """The thread of another host is there, which ends soon if that host has."""
+
+
 def find(memory: TargetMemory, stub: bytes, nap_offset: int) -> int:
     """Return where the stub can be written, runtime_addr.
 
@@ -46,11 +50,13 @@ def find(memory: TargetMemory, stub: bytes, nap_offset: int) -> int:
 
     Raises:
         NoPlaceError: there is no such place.
-        CannotAttachError: our thread of another host is there.
+        InUseError: our thread of another host is there.
     """
+    was_read: list[bool] = []
     for mapping in _candidates(memory.pid):
         at = (mapping.start + mapping.size - len(stub)) & -ALIGNMENT
         found = memory.read(at - MARGIN_BYTES, mapping.start + mapping.size - at + MARGIN_BYTES)
+        was_read.append(bool(found))
         if len(found) < len(stub) + MARGIN_BYTES or _end_of_code(memory, mapping) > at:
             continue
         if not any(found):
@@ -60,10 +66,14 @@ def find(memory: TargetMemory, stub: bytes, nap_offset: int) -> int:
         if is_stub and not any(found[:MARGIN_BYTES]):
             if not is_in_use(memory.pid, at, at + len(stub)):
                 return at
-            raise CannotAttachError(
+            raise InUseError(
                 f"process {memory.pid} still holds the agent of another flametap",
                 "wait some seconds: it ends by itself when its host has",
             )
+    if was_read and not any(was_read):
+        raise CannotAttachError(
+            f"process {memory.pid} has just become another program, or is ending", "try again"
+        )
     raise NoPlaceError(
         f"process {memory.pid} has no {len(stub)} unused bytes of executable memory",
         "try --inject frida",
