@@ -19,8 +19,7 @@ from targetbuild import Builder
 
 # What a recording of a few seconds takes is 150 MB; a ring of the size announced here is 3 GB.
 MEMORY_BYTES = 512 << 20
-SAVED, ENDED_EARLY, REFUSED = 0, 1, 5
-TRIES = 5
+SAVED, ENDED_EARLY = 0, 1
 
 
 @dataclass(frozen=True)
