@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import struct
+import time
 from collections.abc import Iterator
 
 from flametap.agent import machine_code
@@ -22,6 +23,8 @@ from .stub import Stub
 
 OWN_NAME = "flametap"  # of our thread
 ALIGNMENT = 16
+LOOKS = 30
+LOOK_INTERVAL_S = 0.005
 # So many zeros must come before the place, too: data may end with some.
 MARGIN_BYTES = 64
 _ELF_MAGIC = b"\x7fELF"
@@ -92,7 +95,19 @@ def check(pid: int) -> None:
 
 
 def is_in_use(pid: int, start: int, end: int) -> bool:
-    """Tell whether a thread of ours is in a process, or one of its own between two addresses."""
+    """Tell whether a thread of ours is in a process, or one of its own between two addresses.
+
+    It cannot be seen where a running thread is. One of ours that waits for its agent sleeps
+    nearly all the time, so it is seen in one of several looks.
+    """
+    for _ in range(LOOKS):
+        if _is_seen(pid, start, end):
+            return True
+        time.sleep(LOOK_INTERVAL_S)
+    return False
+
+
+def _is_seen(pid: int, start: int, end: int) -> bool:
     for tid in tasks(pid):
         try:
             with open(f"/proc/{pid}/task/{tid}/comm") as file:
