@@ -153,7 +153,7 @@ class Comparison:
 
     compared: int = 0
     unseen: int = 0  # the agent had not looked in time
-    lost: int = 0  # they went through memory that is no code: a walk gone astray
+    lost: int = 0  # they have no frame, or one in memory that is no code: a walk gone astray
     distinct: set[Stack] = field(default_factory=set)
     differing: list[tuple[int, Stack, Stack]] = field(default_factory=list)  # tid, theirs, ours
 
@@ -176,7 +176,8 @@ def compare(capture: Capture, moments: list[Moment], maps: str) -> Comparison:
             if ours is None:
                 result.unseen += 1
                 continue
-            if not all(any(start <= a < end for start, end in code) for a in theirs):
+            is_code = all(any(start <= a < end for start, end in code) for a in theirs)
+            if not theirs or not is_code:
                 result.lost += 1
                 continue
             result.compared += 1
