@@ -20,6 +20,10 @@ class Program:
         """Tell whether the process has since ended or become another program."""
         return self._image != _image(self._pid)
 
+    def is_there(self) -> bool:
+        """Tell whether the process runs a program now, this one or another."""
+        return bool(_image(self._pid))
+
 
 def _image(pid: int) -> bytes:
     """The auxiliary vector of a process; nothing when it has gone."""

@@ -201,7 +201,8 @@ class Session:
         for _ in range(round(REASON_LIMIT_S / REASON_INTERVAL_S)):
             if has_ended(self.pid):
                 return END_REASONS["process-terminated"]
-            if self.is_replaced():
+            # One that is exiting has no program any more, a moment before it counts as ended.
+            if self.is_replaced() and self._program.is_there():
                 return END_REASONS["process-replaced"]
             time.sleep(REASON_INTERVAL_S)
         return END_REASONS["connection-terminated"]
