@@ -16,32 +16,18 @@ import signal
 import socket
 import struct
 import threading
-from typing import Protocol
 
 from ...linux import descriptors
-from .admission import Admission
+from ...linux.tasks import own_tids
+from .grants import Grants
 from .held_clocks import HeldClocks
 from .perf_clock import Table
-from .stack_probe import REFUSED, Alternate, AlternateStacks
+from .stack_probe import REFUSED, Alternate
 
 SIGNALS = (signal.SIGURG, signal.SIGWINCH)  # those that harm nobody: agent/sampling/disposition.c
 ASK_STACK = 8  # in place of a kind of clock
 STACK_REFUSED = 1
 REQUEST = struct.Struct("=IIQQQQ")  # struct request in agent/process/host_files.c
-
-
-class Grants(Protocol):
-    """What an agent may have of its threads."""
-
-    @property
-    def admission(self) -> Admission:
-        """Changes their masks."""
-        ...
-
-    @property
-    def alternate_stacks(self) -> AlternateStacks:
-        """Tells where their alternate stacks are."""
-        ...
 
 
 def start(pid: int, tid: int, fd: int, grants: Grants) -> bool:
@@ -92,7 +78,7 @@ def _serve(pid: int, link: socket.socket, grants: Grants) -> None:
             own_tid: int
             own_tid, signo, table_addr, cookie, mean_ns, kind = REQUEST.unpack(request)
             if is_elsewhere and own_tid not in numbers:
-                numbers = _numbers(pid)
+                numbers = own_tids(pid)
             tid = numbers.get(own_tid, own_tid)
             if signo:
                 table = Table(table_addr, cookie, signo)
@@ -140,18 +126,3 @@ def _open(pid: int, tid: int) -> int:
     with contextlib.suppress(OSError):
         return os.open(f"/proc/{pid}/task/{tid}/syscall", os.O_RDONLY | os.O_CLOEXEC)
     return -1
-
-
-def _numbers(pid: int) -> dict[int, int]:
-    """A thread's number in the target's pid namespace → its number here. proc(5), ``NSpid``."""
-    found = {}
-    with contextlib.suppress(OSError):
-        for name in os.listdir(f"/proc/{pid}/task"):
-            with (
-                contextlib.suppress(OSError, ValueError),
-                open(f"/proc/{pid}/task/{name}/status") as file,
-            ):
-                for line in file:
-                    if line.startswith("NSpid:"):
-                        found[int(line.split()[-1])] = int(name)
-    return found
