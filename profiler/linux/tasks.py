@@ -64,18 +64,23 @@ def system_call(pid: int, tid: int) -> Call:
         return Call()
 
 
+def status_fields(pid: int, tid: int, proc: str = "/proc") -> dict[bytes, bytes]:
+    """Return a thread's status: field → text without blanks; empty if it has gone. proc(5)."""
+    try:
+        with open(f"{proc}/{pid}/task/{tid}/status", "rb") as file:
+            pairs = (line.partition(b":") for line in file)
+            return {name: value.strip() for name, _, value in pairs}
+    except OSError:
+        return {}
+
+
 def rest_mark(pid: int, tid: int, proc: str = "/proc") -> tuple[int, int] | None:
     """Return how often a sleeping thread was switched; None while it runs, or if it has gone.
 
     The same mark twice: the thread has not run in between. proc(5), ``status``.
     """
-    try:
-        with open(f"{proc}/{pid}/task/{tid}/status", "rb") as file:
-            text = file.read()
-    except OSError:
-        return None
-    fields = dict(line.split(b":", 1) for line in text.splitlines() if b":" in line)
-    if fields.get(b"State", b"").strip()[:1] not in (b"S", b"D", b"T", b"t"):
+    fields = status_fields(pid, tid, proc)
+    if fields.get(b"State", b"")[:1] not in (b"S", b"D", b"T", b"t"):
         return None
     try:
         own, forced = fields[b"voluntary_ctxt_switches"], fields[b"nonvoluntary_ctxt_switches"]

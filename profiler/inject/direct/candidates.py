@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...linux import eintr_restart
-from ...linux.tasks import Call, is_of_kernel, read_call, rest_mark, tasks
+from ...linux.tasks import Call, is_of_kernel, read_call, rest_mark, status_fields, tasks
 
 # Looking at each of thousands takes longer than it gives.
 LOOKED_AT_MAX = 64
@@ -27,12 +27,14 @@ class Candidates:
         self._pid = pid
         self._marks: dict[int, tuple[int, int] | None] = {}
         self._turn = 0
+        self._filters = (b"", b"")  # of the main thread
 
     def choose(self) -> Iterator[int]:
         """Yield threads to try, those first whose wait continues after a stop as if there had been
         none; then those whose wait has begun since the last call; then those that run.
         """
         running = []
+        self._filters = _filters(status_fields(self._pid, self._pid))
         for tid in self._some(sorted(tasks(self._pid))):
             found = self._look(tid)
             if found is None:
@@ -57,7 +59,7 @@ class Candidates:
             return tids
         first = self._turn * LOOKED_AT_MAX % len(tids)
         self._turn += 1
-        return [self._pid, *(tid for tid in (tids + tids)[first:][:LOOKED_AT_MAX])]
+        return [self._pid, *(tids + tids)[first : first + LOOKED_AT_MAX]]
 
     def _look(self, tid: int) -> tuple[bytes, Call | None] | None:
         """Return a thread's state and what it waits in; None if it must not be stopped.
@@ -68,18 +70,13 @@ class Candidates:
         try:
             if is_of_kernel(self._pid, tid):
                 return None
-            with open(f"/proc/{self._pid}/task/{tid}/status", "rb") as file:
-                status = dict(line.split(b":\t", 1) for line in file if b":\t" in line)
-            if self._filters(status) != self._main_filters():
+            status = status_fields(self._pid, tid)
+            if _filters(status) != self._filters:
                 return None
             return status[b"State"][:1], read_call(self._pid, tid)
         except (OSError, KeyError, ValueError):
             return None
 
-    def _main_filters(self) -> tuple[bytes, bytes]:
-        with open(f"/proc/{self._pid}/task/{self._pid}/status", "rb") as file:
-            return self._filters(dict(line.split(b":\t", 1) for line in file if b":\t" in line))
 
-    @staticmethod
-    def _filters(status: dict[bytes, bytes]) -> tuple[bytes, bytes]:
-        return status.get(b"Seccomp", b""), status.get(b"Seccomp_filters", b"")
+def _filters(status: dict[bytes, bytes]) -> tuple[bytes, bytes]:
+    return status.get(b"Seccomp", b""), status.get(b"Seccomp_filters", b"")

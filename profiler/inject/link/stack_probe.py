@@ -20,13 +20,13 @@ import struct
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from ...linux import ptrace, remote_syscall
 from ...linux.arch_x86_64 import REGISTERS_BYTES, RSP
 from ...linux.syscalls import syscall_number
-from ...linux.tasks import tasks
+from ...linux.tasks import status_fields, tasks
 from .stopper import Stopper
 
 # A thread that spends a quarter of its time on other stacks is found out 999 times of 1 000.
@@ -70,10 +70,6 @@ class Stacks:
     alternate_start: int = 0
     alternate_bytes: int = -1  # 0: there is none, -1: unknown
 
-    def as_packet(self) -> dict[str, object]:
-        """What the agent is told."""
-        return asdict(self)
-
 
 def find(hold: Stopper, scratch_addr: int) -> list[Stacks]:
     """Look at the threads that compute.
@@ -91,14 +87,14 @@ def find(hold: Stopper, scratch_addr: int) -> list[Stacks]:
         for tid, waits in list(computing.items()):
             if time.monotonic() > end_s:
                 return list(found.values())
-            status = _status(pid, tid)
+            status = status_fields(pid, tid)
             if not waits or _waits(status) != waits:  # a stop would end its next wait
                 del computing[tid]
                 continue
             stacks = found.setdefault(tid, Stacks(_own_tid(tid, status), []))
             look = functools.partial(_look, pid, tid, stacks, instruction, scratch_addr)
             hold.look(tid, look)
-            computing[tid] = _waits(_status(pid, tid))  # the stop counts as one
+            computing[tid] = _waits(status_fields(pid, tid))  # the stop counts as one
         if computing:
             time.sleep(ROUND_INTERVAL_S)
     return list(found.values())
@@ -132,7 +128,7 @@ class AlternateStacks:
         pid = self._hold.pid
         with self._asking:
             # A seccomp filter might kill the thread for a call that its program does not make.
-            if _status(pid, tid).get(b"Seccomp") != b"0":
+            if status_fields(pid, tid).get(b"Seccomp") != b"0":
                 return REFUSED
             if self._instruction < 0:
                 self._instruction = remote_syscall.find_syscall(pid)
@@ -143,9 +139,9 @@ class AlternateStacks:
             while not found and stops < STOPS_MAX and time.monotonic() < end_s:
                 if self._is_over:
                     return None
-                before = _status(pid, tid)
+                before = status_fields(pid, tid)
                 time.sleep(FIND_INTERVAL_S)
-                after = _status(pid, tid)
+                after = status_fields(pid, tid)
                 runs_on = _waits(before) and _waits(before) == _waits(after)
                 if runs_on and not int(after.get(b"SigPnd", b"1"), 16):
                     stops += 1
@@ -191,7 +187,7 @@ def _stack_pointer(tid: int) -> int:
 
 def _alternate_stack(pid: int, tid: int, scratch_addr: int, instruction: int) -> Alternate | None:
     """Have a thread that stands still tell its alternate stack; None where that might harm it."""
-    status = _status(pid, tid)
+    status = status_fields(pid, tid)
     # A seccomp filter might kill the thread for a call that its program does not make; a fault
     # whose signal it has not taken yet would be lost, and so would a critical section's end.
     if status.get(b"Seccomp") != b"0" or int(status.get(b"SigPnd", b"1"), 16):
@@ -215,13 +211,13 @@ def _own_tid(tid: int, status: dict[bytes, bytes]) -> int:
 
 def _computing(pid: int) -> dict[int, bytes]:
     """The threads that have used ``COMPUTED_NS`` without waiting for anything → ``_waits``."""
-    before = {tid: (_waits(_status(pid, tid)), _cpu_ns(pid, tid)) for tid in tasks(pid)}
+    before = {tid: (_waits(status_fields(pid, tid)), _cpu_ns(pid, tid)) for tid in tasks(pid)}
     found: dict[int, bytes] = {}
     for _ in range(WATCHES):
         before = {
             tid: (waits, cpu_ns)
             for tid, (waits, cpu_ns) in before.items()
-            if tid not in found and waits and waits == _waits(_status(pid, tid))
+            if tid not in found and waits and waits == _waits(status_fields(pid, tid))
         }
         if not before:
             break
@@ -229,7 +225,8 @@ def _computing(pid: int) -> dict[int, bytes]:
         found |= {
             tid: waits
             for tid, (waits, cpu_ns) in before.items()
-            if _cpu_ns(pid, tid) - cpu_ns >= COMPUTED_NS and waits == _waits(_status(pid, tid))
+            if _cpu_ns(pid, tid) - cpu_ns >= COMPUTED_NS
+            and waits == _waits(status_fields(pid, tid))
         }
     return found
 
@@ -248,10 +245,3 @@ def _waits(status: dict[bytes, bytes]) -> bytes:
     """How often a thread has waited, in digits; empty if it is not running. proc(5), ``status``."""
     is_running = status.get(b"State", b"").startswith(b"R")
     return status.get(b"voluntary_ctxt_switches", b"") if is_running else b""
-
-
-def _status(pid: int, tid: int) -> dict[bytes, bytes]:
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{tid}/status", "rb") as file:
-        pairs = (line.partition(b":") for line in file)
-        return {name: value.strip() for name, _, value in pairs}
-    return {}
