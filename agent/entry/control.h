@@ -44,6 +44,7 @@ enum control_call {
     CONTROL_RATE = 5,                     /* argument: rate in Hz */
     CONTROL_STOP = 6,                     /* answered when sampling has ended; result as agent_stop's */
     CONTROL_LEAVE = 7,                    /* our thread ends; no answer but that */
+    CONTROL_CONNECT = 8,                  /* argument: bytes of an address in `words`; see hostfiles_connect */
 };
 
 struct control_probe {                    /* what the host saw of a computing thread's stacks */

@@ -91,6 +91,10 @@ static void serve(struct control *control)
             if (agent_cell && agent_cell->stop_reason == STOP_HOST_SILENT)
                 return;
             break;
+        case CONTROL_CONNECT:
+            control_answer(control, agent_cell ? hostfiles_connect(agent_cell, control->u.words, control->arguments[0])
+                                               : -ERR_EINVAL);
+            break;
         case CONTROL_RECIPES:
             control_answer(control, agent_cell ? control_set_recipes(agent_cell, control) : 0);
             break;

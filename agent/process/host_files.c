@@ -7,10 +7,12 @@
  * changes of masks (admission.c) and what is known of alternate stacks (alternate_stack.c) come the same way, without a
  * descriptor.
  *
- * Sampler thread only; both ends are in its own descriptor table, until the host has taken its end.
+ * Sampler thread only; both ends are in its own descriptor table, until the host has taken its end. A host that cannot take
+ * it (pidfd_getfd(2) reads a thread's own table since Linux 6.9) has the agent connect to a socket instead.
  */
 
 #define SOCKET_PACKETS 0x80805            /* SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, socket(2) */
+#define ADDRESS_BYTES_MAX 110              /* struct sockaddr_un, unix(7) */
 #define NO_SIGPIPE 0x4000                 /* MSG_NOSIGNAL, send(2) */
 #define ANSWERS_A_TICK 64
 #define ALTERNATE_ASKS_MAX 64             /* for one thread */
@@ -58,6 +60,27 @@ static void hostfiles_prepare(struct agent *a)
         return;
     a->host_fd = ends[0];
     a->host_end_fd = ends[1];
+}
+
+/* Connect to the host's socket, in place of the pair. Returns 0 or -errno. */
+static i32 hostfiles_connect(struct agent *a, const void *address, u64 address_bytes)
+{
+    i64 fd, result = -ERR_EINVAL;
+    if (address_bytes > ADDRESS_BYTES_MAX)
+        return (i32)result;
+    fd = permitted_call(a, NR_SOCKET, 1 /* AF_UNIX */, SOCKET_PACKETS, 0, 0, 0);
+    if (fd < 0)
+        return (i32)fd;
+    result = permitted_call(a, NR_CONNECT, (u64)fd, (u64)address, address_bytes, 0, 0);
+    if (result < 0) {
+        close_fd((i32)fd);
+        return (i32)result;
+    }
+    close_fd(a->host_fd);
+    close_fd(a->host_end_fd);
+    a->host_fd = (i32)fd;
+    a->host_end_fd = -1;
+    return 0;
 }
 
 /* Return 0 if the socket is full or closed: the next look tries again. */

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .arch_x86_64 import AUDIT_ARCH
-from .seccomp_calls import DIRECT, FRIDA, MASK, MUST_SUCCEED, OPTIONAL, POINTER, THREADS, TIMERS
+from .seccomp_calls import DIRECT, FRIDA, MASK, MUST_SUCCEED, OPTIONAL, POINTER, THREADS, Calls
 from .syscalls import syscall_number
 
 # One instruction: struct sock_filter {u16 code; u8 jt; u8 jf; u32 k}.
@@ -77,11 +77,12 @@ def decide(programs: Sequence[bytes], *, is_main_thread: bool, is_direct: bool =
     return Decision(tuple(deadly), tuple(failing), tuple(missing))
 
 
-def allows_timers(programs: Sequence[bytes]) -> bool:
-    """Whether all filters of a thread let it make timers.
+def allows(programs: Sequence[bytes], calls: Calls) -> bool:
+    """Whether all filters of a thread let it make these calls.
 
     Args:
         programs: as for ``decide``.
+        calls: such as ``seccomp_calls.TIMERS``.
 
     Raises:
         ValueError: a program that is none.
@@ -90,7 +91,7 @@ def allows_timers(programs: Sequence[bytes]) -> bool:
     return all(
         _run(program, name, args) & ACTION_MASK in (ALLOW, LOG)
         for program in decoded
-        for name, variants in TIMERS.items()
+        for name, variants in calls.items()
         for args in variants
     )
 

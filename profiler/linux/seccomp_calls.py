@@ -152,6 +152,8 @@ TIMERS: Calls = {
     "clock_getres": ((6, POINTER),),
     "uname": ((POINTER,),),
 }
+# How our thread reaches the host where the kernel does not hand out its socket: before Linux 6.9.
+SOCKETS: Calls = {"socket": ((AF_UNIX, 0x80805, 0),), "connect": ((3, POINTER, 27),)}
 # Threads that the target had before run only our signal handler, and sleeps that go on after it.
 THREADS = (
     "rt_sigreturn",

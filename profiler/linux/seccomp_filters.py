@@ -25,7 +25,8 @@ from .ptrace import (
     ptrace,
     syscall,
 )
-from .seccomp import INSTRUCTION, allows_timers
+from .seccomp import INSTRUCTION, allows
+from .seccomp_calls import SOCKETS, TIMERS
 from .syscalls import syscall_number
 from .tasks import is_of_kernel, tasks
 
@@ -70,11 +71,26 @@ def allow_timers(pid: int) -> bool:
         return False
     for tid in asked:
         programs = read_filters(tid, counts[tid])
-        if programs is not None and not allows_timers(programs):
+        if programs is not None and not allows(programs, TIMERS):
             return False
         if programs is None and (counts[tid] > own_count or not _may_make_timers()):
             return False
     return True
+
+
+def allow_sockets(pid: int) -> bool:
+    """Whether the main thread's filters, which ours has too, let it connect to a socket.
+
+    Where they cannot be read, they have to be no more than we have, who make such calls ourselves.
+    """
+    try:
+        count = procfs.read_task_seccomp(pid, pid)[1]
+    except OSError:
+        return False
+    programs = read_filters(pid, count) if count else []
+    if programs is None:
+        return count <= procfs.read_task_seccomp(os.getpid(), os.getpid())[1]
+    return allows(programs, SOCKETS)
 
 
 def _may_make_timers() -> bool:

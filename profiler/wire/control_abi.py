@@ -15,7 +15,7 @@ BOOT = struct.Struct("<IIiiIIIIQQQQQ")
 CONTROL_BYTES = 128 << 10
 CONTROL_WORDS = 12288
 CONTROL_PROBES = 256
-PREPARE, START, RECIPES, PAUSE, RATE, STOP, LEAVE = range(1, 8)
+PREPARE, START, RECIPES, PAUSE, RATE, STOP, LEAVE, CONNECT = range(1, 9)
 # struct control: indexes of the futexes, as an array of u32, and offsets of the rest.
 REQUEST, ANSWERED = 0, 1
 AT_CALL, AT_RESULT, AT_ARGUMENTS = 8, 12, 16

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import mmap
 import time
+from collections.abc import Callable
 
 import pytest
 
 import receipt
+from flametap.inject.link import host_socket
+from flametap.inject.link.session import Session
+from flametap.inject.ways import injector_for
 from flametap.model import Clock
+from flametap.wire.ring import Ring
 from recording import capturing, doubts
-from running import Start, wait_until
+from running import Start, Target, wait_until
+from targetbuild import Builder
 
 pytestmark = pytest.mark.needs("attach", "gcc", "perf-clock")
 
@@ -63,4 +70,36 @@ def test_programs_that_block_our_signal_in_handlers_have_none(start: Start) -> N
         capture.wait(2.0)
         capture.stop()
         assert capture.status().counters["clocks_lent"] == 0
+    target.finish()
+
+
+@pytest.mark.parametrize(
+    "within", [[], pytest.param(["unshare", "--net"], marks=pytest.mark.needs("unshare"))]
+)
+def test_agent_connects_where_the_kernel_hands_no_socket_out(
+    within: list[str],
+    adopt: Callable[[Target], Target],
+    builder: Builder,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As before Linux 6.9; in a network of the program's own, too."""
+    monkeypatch.setattr(host_socket, "take", lambda *_: None)
+    target = adopt(Target([*within, builder.program("truth"), "tick"]))
+    before = receipt.take(target.pid)
+    session = Session(target.pid, injector_for(target.pid, "direct")[0])
+    try:
+        with mmap.mmap(session.attach(RATE_HZ), 0) as memory:
+            ring = Ring(memory)
+            session.start()
+
+            def is_lent() -> int:
+                ring.beat(time.monotonic_ns())
+                ring.read()
+                return ring.counters()["clocks_lent"]
+
+            wait_until(is_lent, "a clock", LENT_S)
+            ring.close()
+    finally:
+        session.close()
+    assert receipt.harm_after_settling(target.pid, before) == []
     target.finish()

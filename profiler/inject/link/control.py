@@ -148,6 +148,21 @@ class Control:
 
         return -self._ask(abi.START, (), fill, is_hopeless)
 
+    def connect(self, address: bytes) -> int:
+        """Have our thread connect to a socket of ours; returns an errno, 0 for none.
+
+        Args:
+            address: struct sockaddr_un, unix(7).
+
+        Raises:
+            AttachFailedError: no answer.
+        """
+
+        def fill() -> None:
+            self._mapping[abi.AT_WORDS : abi.AT_WORDS + len(address)] = address
+
+        return -self._ask(abi.CONNECT, (len(address),), fill)
+
     def set_recipes(self, recipes: Sequence[Sequence[int]]) -> None:
         """Have frames of these interpreters read, and of no others; those that fit.
 

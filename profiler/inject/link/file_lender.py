@@ -5,7 +5,7 @@ wait in, but not open the file that tells it (``agent/process/host_files.c``). I
 of a thread over a socket, and gets a descriptor of that thread's ``syscall`` file; or, where a
 signal comes with the number, that signal from precise clocks (``held_clocks``), a thread that takes
 it (``admission``), or where its alternate stack is (``stack_probe``). That is all there is to be
-had here. unix(7), SCM_RIGHTS; pidfd_getfd(2); proc(5).
+had here. unix(7), SCM_RIGHTS; proc(5).
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import socket
 import struct
 import threading
 
-from ...linux import descriptors
 from ...linux.tasks import own_tids
 from .grants import Grants
 from .held_clocks import HeldClocks
@@ -30,35 +29,18 @@ STACK_REFUSED = 1
 REQUEST = struct.Struct("=IIQQQQ")  # struct request in agent/process/host_files.c
 
 
-def start(pid: int, tid: int, fd: int, grants: Grants) -> bool:
+def start(pid: int, link: socket.socket, grants: Grants) -> None:
     """Answer the agent from now on, on a thread of its own that ends with the agent.
 
     Args:
         pid: the target.
-        tid: our thread in it.
-        fd: the descriptor of our end of the sockets, in that thread's own table.
+        link: to the agent (``host_socket``); closed at the end.
         grants: what the agent may have besides files and clocks.
-
-    Returns:
-        False where the kernel does not hand it out (before Linux 6.9); the agent then gets nothing.
     """
-    try:
-        own_fd = descriptors.duplicate_of_thread(tid, fd)
-    except OSError:
-        return False
-    try:
-        link = socket.socket(fileno=own_fd)
-        if (link.family, link.type) != (socket.AF_UNIX, socket.SOCK_SEQPACKET):
-            link.close()
-            return False
-        link.setblocking(True)
-    except OSError:  # the target has put another file there
-        os.close(own_fd)
-        return False
+    link.setblocking(True)
     threading.Thread(
         target=_serve, args=(pid, link, grants), daemon=True, name="file-lender"
     ).start()
-    return True
 
 
 def _serve(pid: int, link: socket.socket, grants: Grants) -> None:

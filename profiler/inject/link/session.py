@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from ...errors import AttachFailedError, FlametapError
 from ...linux import seccomp_filters
 from ...linux.execs import Program
-from . import file_lender, libc_block, perf_clock, stack_probe
+from . import file_lender, host_socket, libc_block, perf_clock, stack_probe
 from .control import Control
 from .endings import END_REASONS, could_not_prepare, has_ended
 from .grants import Grants
@@ -86,7 +86,10 @@ class Session:
         self._scratch_addr = prepared.scratch_addr
         self._ring_descriptor = control.open_file(prepared.ring_fd)
         if prepared.host_end_fd >= 0:
-            file_lender.start(self.pid, entry.tid, prepared.host_end_fd, self._grants)
+            link = host_socket.take(entry.tid, prepared.host_end_fd)
+            link = link or host_socket.accept(self.pid, control)
+            if link is not None:
+                file_lender.start(self.pid, link, self._grants)
         threading.Thread(target=self._watch, daemon=True, name="flametap-watch").start()
         return self._ring_descriptor
 

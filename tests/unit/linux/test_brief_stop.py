@@ -85,7 +85,7 @@ def test_thread_of_a_stopped_process_is_not_looked_at(sleeper: subprocess.Popen[
     stop.end()
     assert seen == []
     wait_until(lambda: not is_traced(sleeper.pid), "its release")
-    assert state(sleeper.pid) == "T"
+    wait_until(lambda: state(sleeper.pid) == "T", "the stop to go on")
     sleeper.send_signal(signal.SIGCONT)
     wait_until(lambda: state(sleeper.pid) == "S", "that it goes on")
 

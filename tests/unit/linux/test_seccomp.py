@@ -8,6 +8,7 @@ import pytest
 
 from flametap.linux import seccomp
 from flametap.linux.arch_x86_64 import AUDIT_ARCH
+from flametap.linux.seccomp_calls import SOCKETS
 from flametap.linux.syscalls import syscall_number
 
 LOAD, EQUAL, RETURN = 0x20, 0x15, 0x06  # BPF_LD|W|ABS, BPF_JMP|JEQ|K, BPF_RET|K
@@ -84,6 +85,12 @@ def test_sealing_of_the_ring_is_asked_for_besides_other_uses_of_fcntl() -> None:
 def test_other_threads_make_few_calls() -> None:
     program = answering(seccomp.KILL_THREAD, "mmap", "openat", "socketpair")
     assert seccomp.decide([program], is_main_thread=False) == seccomp.Decision()
+
+
+def test_calls_are_allowed_only_all_together() -> None:
+    one_fails = answering(seccomp.FAILING[0], "connect")
+    assert not seccomp.allows([answering(seccomp.ALLOW), one_fails], SOCKETS)
+    assert seccomp.allows([answering(seccomp.KILL_THREAD, "socketpair")], SOCKETS)
 
 
 def test_arguments_are_looked_at() -> None:

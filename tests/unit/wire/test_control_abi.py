@@ -21,7 +21,7 @@ VALUES = {
     **{name: getattr(control_abi, name) for name in dir(control_abi) if "CONTROL_" in name},
     **{
         f"CONTROL_{name}": getattr(control_abi, name)
-        for name in ("PREPARE", "START", "RECIPES", "PAUSE", "RATE", "STOP", "LEAVE")
+        for name in ("PREPARE", "START", "RECIPES", "PAUSE", "RATE", "STOP", "LEAVE", "CONNECT")
     },
 }
 FIELDS = {

@@ -19,7 +19,6 @@ from flametap.inject.link.admission import Admission
 from flametap.inject.link.grants import Grants
 from flametap.linux import ptrace
 from flametap.linux.brief_stop import BriefStop
-from own_tables import own_table
 from running import wait_until
 
 MEAN_NS = 2_000_000
@@ -237,41 +236,11 @@ def test_nobody_else_gets_a_clock(
 @pytest.fixture
 def lender(opened: list[tuple[perf_clock.Kind, int]]) -> Iterator[socket.socket]:
     """The agent's end of a connection to a lender that holds files in place of clocks."""
-    if tuple(int(part) for part in os.uname().release.split(".")[:2]) < (6, 9):
-        pytest.skip("a thread's own descriptors can be had since Linux 6.9")
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours:
-        grants = Grants(BriefStop(os.getpid()), lambda: False)
-        tid = threading.get_native_id()
-        assert file_lender.start(os.getpid(), tid, theirs.fileno(), grants)
-        theirs.close()
+        file_lender.start(os.getpid(), theirs, Grants(BriefStop(os.getpid()), lambda: False))
         ours.settimeout(10)
         yield ours
-
-
-def test_lender_wants_a_socket_that_is_there() -> None:
-    """The target can put any file there, or none."""
-    before = _descriptors()
-    grants = Grants(BriefStop(os.getpid()), lambda: False)
-    stream, other_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-    tid = threading.get_native_id()
-    with stream, other_end, open(os.devnull) as file:
-        for fd in (stream.fileno(), file.fileno(), -1, 4000):
-            assert not file_lender.start(os.getpid(), tid, fd, grants)
-    assert _descriptors() == before
-
-
-def test_lender_looks_into_the_threads_own_table(
-    opened: list[tuple[perf_clock.Kind, int]], lender: socket.socket
-) -> None:
-    """Our thread in the target shares its table with nobody."""
-    grants = Grants(BriefStop(os.getpid()), lambda: False)
-    with own_table(lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)) as (tid, ends):
-        fd = ends[1].fileno()
-        assert not file_lender.start(os.getpid(), threading.get_native_id(), fd, grants)
-        assert file_lender.start(os.getpid(), tid, fd, grants)
-        for end in ends:
-            end.detach()  # these numbers are others' in our table
 
 
 def _ask(
