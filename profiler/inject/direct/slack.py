@@ -9,13 +9,19 @@ of another file's code serves, if the linker has filled it with zeros. A write t
 from __future__ import annotations
 
 import contextlib
-import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from flametap.agent import machine_code
 
 from ...errors import CannotAttachError
+from ...linux.elf_headers import (
+    PF_X,
+    PT_LOAD,
+    ElfHeaderError,
+    parse_header,
+    read_program_headers,
+)
 from ...linux.maps import Mapping, read_maps
 from ...linux.tasks import read_call, tasks
 from ..link.target_memory import TargetMemory
@@ -27,12 +33,7 @@ LOOKS = 30
 LOOK_INTERVAL_S = 0.005
 # So many zeros must come before the place, too: data may end with some.
 MARGIN_BYTES = 64
-_ELF_MAGIC = b"\x7fELF"
-# Elf64_Ehdr: e_phoff; e_phentsize, e_phnum. Elf64_Shdr follow at e_shoff in the vDSO's image.
-_TABLES = struct.Struct("<QQIHHHHHH")  # at 32: phoff, shoff, flags, ehsize, phentsize, phnum, …
-_TABLES_AT = 32
-_PHEAD = struct.Struct("<IIQQQQQQ")  # type, flags, offset, vaddr, paddr, filesz, memsz, align
-_PT_LOAD, _EXECUTABLE = 1, 1
+HEAD_BYTES = 4096  # of an image: its header and those of its segments
 
 
 class NoPlaceError(CannotAttachError):
@@ -56,11 +57,14 @@ def find(memory: TargetMemory, stub: bytes, nap_offset: int) -> int:
         InUseError: our thread of another host is there.
     """
     was_read: list[bool] = []
-    for mapping in _candidates(memory.pid):
-        at = (mapping.start + mapping.size - len(stub)) & -ALIGNMENT
-        found = memory.read(at - MARGIN_BYTES, mapping.start + mapping.size - at + MARGIN_BYTES)
+    mappings = list(read_maps(f"/proc/{memory.pid}"))
+    for mapping in _candidates(mappings):
+        at = (mapping.end - len(stub)) & -ALIGNMENT
+        found = memory.read(at - MARGIN_BYTES, mapping.end - at + MARGIN_BYTES)
         was_read.append(bool(found))
-        if len(found) < len(stub) + MARGIN_BYTES or _end_of_code(memory, mapping) > at:
+        if len(found) < len(stub) + MARGIN_BYTES:
+            continue
+        if _end_of_code(memory, mapping, mappings) > at:
             continue
         if not any(found):
             return at
@@ -121,47 +125,33 @@ def _is_seen(pid: int, start: int, end: int) -> bool:
     return False
 
 
-def _candidates(pid: int) -> Iterator[Mapping]:
+def _candidates(mappings: Sequence[Mapping]) -> Iterator[Mapping]:
     """Yield the vDSO, then the code of files, the last mapping of each first."""
-    found = [
-        each
-        for each in read_maps(f"/proc/{pid}")
-        if each.permissions in ("r-xp", "--xp") and each.path
-    ]
+    found = [each for each in mappings if each.permissions in ("r-xp", "--xp") and each.path]
     yield from (each for each in found if each.path == "[vdso]")
     yield from (each for each in reversed(found) if each.path.startswith("/"))
 
 
-def _end_of_code(memory: TargetMemory, mapping: Mapping) -> int:
+def _end_of_code(memory: TargetMemory, mapping: Mapping, mappings: Sequence[Mapping]) -> int:
     """Return where the image in a mapping ends, runtime_addr; the end of the mapping if unknown."""
-    end = mapping.start + mapping.size
-    base = mapping.start if mapping.path == "[vdso]" else _base(memory.pid, mapping)
-    head = memory.read(base, 4096)
-    if len(head) < _TABLES_AT + _TABLES.size or not head.startswith(_ELF_MAGIC):
-        return end
-    headers_at, sections_at, _, _, entry_bytes, count, section_bytes, sections, _ = (
-        _TABLES.unpack_from(head, _TABLES_AT)
-    )
-    if entry_bytes != _PHEAD.size or headers_at + count * entry_bytes > len(head):
-        return end
-    loaded = [_PHEAD.unpack_from(head, headers_at + index * entry_bytes) for index in range(count)]
-    loaded = [each for each in loaded if each[0] == _PT_LOAD]
+    # The file's first mapping, which begins with its headers.
+    base = min(each.start for each in mappings if each.path == mapping.path)
+    head = memory.read(base, HEAD_BYTES)
+    try:
+        header = parse_header(head)
+        segments = read_program_headers(header, lambda offset, size: head[offset : offset + size])
+    except ElfHeaderError:
+        return mapping.end
+    loaded = [each for each in segments if each.kind == PT_LOAD]
     if not loaded:
-        return end
-    bias = base - min(each[3] for each in loaded) // 4096 * 4096
+        return mapping.end
+    bias = base - min(each.vaddr for each in loaded) // 4096 * 4096
     ends = [
-        bias + vaddr + memory_bytes
-        for _, flags, _, vaddr, _, _, memory_bytes, _ in loaded
-        if flags & _EXECUTABLE and mapping.start <= bias + vaddr < end
+        bias + each.vaddr + each.memory_size
+        for each in loaded
+        if each.flags & PF_X and mapping.start <= bias + each.vaddr < mapping.end
     ]
     if mapping.path == "[vdso]":  # the kernel maps the whole file, with its table of sections
-        ends.append(base + sections_at + sections * section_bytes)
-    return max(ends, default=end)
-
-
-def _base(pid: int, mapping: Mapping) -> int:
-    """Return where the file's first mapping is, runtime_addr."""
-    return min(
-        (each.start for each in read_maps(f"/proc/{pid}") if each.path == mapping.path),
-        default=mapping.start,
-    )
+        sections = header.section_headers
+        ends.append(base + sections.offset + sections.entries * sections.entry_bytes)
+    return max(ends, default=mapping.end)

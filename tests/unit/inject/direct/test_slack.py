@@ -57,7 +57,7 @@ def image(
     sections = 4 if sections_end else 0
     sections_at = sections_end - sections * SECTION_BYTES if sections else 0
     tables = struct.pack("<QQIHHHHHH", 64, sections_at, 0, 64, 56, 1, SECTION_BYTES, sections, 0)
-    head = b"\x7fELF".ljust(32, b"\0") + tables
+    head = b"\x7fELF\2\1".ljust(32, b"\0") + tables
     segment = struct.pack("<IIQQQQQQ", 1, 5, 0, offset, offset, end, end, PAGE)
     whole = (head + segment).ljust(200, b"\0") + text * (end // len(text))
     return whole[:end].ljust(pages * PAGE, b"\0")
