@@ -72,7 +72,6 @@ class Diverter:
 
     Attributes:
         stopped_s: how long the last thread was stopped.
-        error: errno of the last failure.
         thread_pointer: that of the last thread that was diverted, runtime_addr.
     """
 
@@ -93,7 +92,6 @@ class Diverter:
         self._function = _function()
         self._tracing = TracingThread()
         self.stopped_s = 0.0
-        self.error = 0
         self.thread_pointer = 0
 
     def divert(self, tid: int) -> Result:
@@ -110,7 +108,6 @@ class Diverter:
 
         self._tracing.run(call)
         self.stopped_s = self._divert.stopped_ns / 1e9
-        self.error = self._divert.error
         self.thread_pointer = self._divert.thread_pointer
         return Result(results[0]) if results else Result.NOT_NOW
 

@@ -14,6 +14,7 @@ copy, and the next attach uses its place. No function of the target is called, a
 from __future__ import annotations
 
 import contextlib
+import mmap
 import threading
 import time
 
@@ -45,7 +46,6 @@ BORN_INTERVAL_S = 0.0001
 LEFT_LIMIT_S = 5.0
 LEFT_INTERVAL_S = 0.0002
 SYS_NANOSLEEP = syscall_number("nanosleep")
-PAGE_BYTES = 4096
 # Files whose code makes the system calls of programs that use them.
 LIBC_NAMES = ("libc.so", "libc-2.", "ld-musl", "libc.musl")
 
@@ -85,13 +85,13 @@ class DirectInjector:
         before = tasks(self.pid)
         thread_pointer = self._divert(memory, stub, place)
         self._stub_addr, self._stub_bytes = place, len(stub.code)
-        region = self._wait_until_born(before, place + stub.nap_offset)
+        region = self._wait_until_born(before, place + stub.nap_offset, stub.all_bytes)
         boot = region + stub.code_bytes
         code = bytearray(made.code)
         at = made.symbols["import_boot"]
         code[at : at + 8] = boot.to_bytes(8, "little")
         memory.write(region, bytes(code))
-        stack = boot + PAGE_BYTES
+        stack = boot + mmap.PAGESIZE
         memory.write(
             boot,
             abi.BOOT.pack(0, 0, 0, -1, 0, 1, 0, 0, 0, 0, stack, STACK_BYTES, self._libc_code()),
@@ -139,7 +139,7 @@ class DirectInjector:
             "is each of them stopped, frozen or in uninterruptible sleep? try again",
         )
 
-    def _wait_until_born(self, before: frozenset[int], nap_addr: int) -> int:
+    def _wait_until_born(self, before: frozenset[int], nap_addr: int, all_bytes: int) -> int:
         """Return where our thread's memory is, runtime_addr: it says so in an argument of its nap,
         which the call does not have.
         """
@@ -160,8 +160,8 @@ class DirectInjector:
             time.sleep(BORN_INTERVAL_S)
             waited_s += BORN_INTERVAL_S
         raise AttachFailedError(
-            f"process {self.pid} could not make a thread and {(STACK_BYTES >> 10) + 200} KB of "
-            "memory for the agent",
+            f"process {self.pid} could not make a thread and {all_bytes >> 10} KB of memory "
+            "for the agent",
             "the target continues; see its limits: /proc/PID/limits, pids.max, vm.max_map_count",
         )
 
