@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from flametap.agent.machine_code import UnusableError
 
 from ..errors import FlametapError
@@ -40,10 +42,10 @@ def chosen(pid: int, way: str) -> tuple[bool, str]:
 
 def direct_is_refused(pid: int) -> str:
     """Return why the direct way does not lead into a process; empty if it does."""
-    try:
-        slack.check(pid)
-    except slack.NoPlaceError as error:
-        return error.message
-    except (OSError, FlametapError, UnusableError):
-        pass  # the attach will say why
+    # What else is wrong the attach will say.
+    with contextlib.suppress(OSError, FlametapError, UnusableError):
+        try:
+            slack.check(pid)
+        except slack.NoPlaceError as error:
+            return error.message
     return ""

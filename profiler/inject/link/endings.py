@@ -12,7 +12,6 @@ END_REASONS = {
     "process-terminated": "the target ended",
     "process-replaced": "the target replaced itself by another program (exec)",
     "connection-terminated": "the connection to the target was lost",
-    "device-lost": "the device was lost",
 }
 
 

@@ -22,7 +22,6 @@ from .target_memory import TargetMemory
 SYS_GET_ROBUST_LIST = syscall_number("get_robust_list")
 # struct pthread has about 2.3 KB, and less than 1 KB of it lies before what is looked for.
 BLOCK_BYTES = 4096
-SELF_AT = 16  # where the block holds its own address a second time: tcbhead_t, sysdeps/x86_64
 STACK_BYTES_MAX = 1 << 40
 PAGE_BYTES = 4096
 START_OF_STACK = 26  # startstack, counted from the field behind the name
@@ -50,6 +49,7 @@ def find(memory: TargetMemory, excluded_tid: int = 0, thread_pointer: int = 0) -
     if tid_offset:
         return BlockOffsets(tid_offset, end_notes + 1 if end_notes else 0)
     found = BlockOffsets()
+    start_of_stack = _start_of_stack(memory.pid)
     tids = {tid: own for own, tid in own_tids(memory.pid).items() if tid != excluded_tid}
     for tid, own_tid in sorted(tids.items()):
         head = _robust_list(tid)
@@ -59,7 +59,7 @@ def find(memory: TargetMemory, excluded_tid: int = 0, thread_pointer: int = 0) -
         notes = memory.read(block, BLOCK_BYTES)
         if not found.tid:
             found = BlockOffsets(_tid_offset(notes, own_tid, head - block), 0, head - block)
-        stack_notes = _stack_notes(notes, block, tid == memory.pid, _start_of_stack(memory.pid))
+        stack_notes = _stack_notes(notes, block, tid == memory.pid, start_of_stack)
         if stack_notes:
             return found._replace(stack_notes=stack_notes)
     return found
