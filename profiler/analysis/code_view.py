@@ -16,12 +16,12 @@ import numpy.typing as npt
 
 from ..model import MANAGED, NO_MODULE, Frame, FrameKind, Function, Module, SymbolSource
 from ..profile.store import Profile
-from ..symbols import Symbolizer
 from ..symbols.locate.source_text import SourceText, read_source
 from ..symbols.names.table import JIT_MODULE, SymbolTable
 from ..symbols.object.disassembly import Instruction, disassemble
 from ..symbols.object.object_file import ObjectFile
 from ..symbols.resolver import ModuleResolver
+from ..symbols.symbolizer import Symbolizer
 from .annotation import (
     AnnotatedCode,
     AnnotatedSource,

@@ -23,11 +23,11 @@ from ..linux.child_processes import child_processes
 from ..linux.command_line import program_name
 from ..model import ChildProcess, Status, Verdict
 from ..profile.store import BEGINNING, Profile
-from ..symbols import Symbolizer
 from ..symbols.interpreters.found import FoundInterpreter, languages_of
 from ..symbols.interpreters.search import Interpreters
 from ..symbols.jit.dotnet_port import DotnetPerfMap
 from ..symbols.names.table import SymbolTable
+from ..symbols.symbolizer import Symbolizer
 from ..wire.decoder import Decoder
 from ..wire.events import Code, ModuleUpdate
 from .capture_options import CaptureOptions

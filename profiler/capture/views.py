@@ -19,8 +19,8 @@ from ..model import ChildProcess, Function, ThreadInfo
 from ..profile.store import Profile
 from ..profile.time_ahead import TimeAhead
 from ..profile.time_sums import TimeSums
-from ..symbols import Symbolizer
 from ..symbols.names.table import SymbolTable
+from ..symbols.symbolizer import Symbolizer
 
 
 class Views:

@@ -12,10 +12,11 @@ import pytest
 
 import other_user
 from flametap.model import RawFrame
-from flametap.symbols import Symbolizer, SymbolTable
 from flametap.symbols.debuginfo import disk_cache
 from flametap.symbols.debuginfo.disk_cache import DiskCache
 from flametap.symbols.locate.open_file import OpenFile
+from flametap.symbols.names.table import SymbolTable
+from flametap.symbols.symbolizer import Symbolizer
 from objects import compile_object, module_of, symbols
 
 WAIT_S = 60

@@ -11,8 +11,9 @@ import pytest
 
 from flametap.analysis.selection import Selection
 from flametap.model import Clock
-from flametap.symbols import Symbolizer, SymbolTable
 from flametap.symbols.locate.source_text import read_source
+from flametap.symbols.names.table import SymbolTable
+from flametap.symbols.symbolizer import Symbolizer
 from other_user import AS_NOBODY
 from recording import record
 from running import Target

@@ -14,7 +14,8 @@ from flametap.analysis.code_view import CodeView
 from flametap.analysis.selection import Selection
 from flametap.model import Clock, Frame, FrameKind, Function, RawFrame
 from flametap.profile.store import Profile
-from flametap.symbols import Symbolizer, SymbolTable
+from flametap.symbols.names.table import SymbolTable
+from flametap.symbols.symbolizer import Symbolizer
 from objects import compile_object, module_of, open_elf, symbols
 from profiles import WORK_ADDR, WORK_ADDR_2, apply, small_profile
 

@@ -12,7 +12,7 @@ from flametap.analysis.code_view import CodeView
 from flametap.analysis.frame_filter import FrameFilter, Language
 from flametap.analysis.selection import Selection
 from flametap.model import Clock, Frame, Function
-from flametap.symbols import Symbolizer
+from flametap.symbols.symbolizer import Symbolizer
 from python_profiles import HANDLE, HANDLE_ADDR, HANDLE_ADDR_2, NAMES, named, python_profile
 
 

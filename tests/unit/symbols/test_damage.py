@@ -11,7 +11,8 @@ import pytest
 
 import damage
 from flametap.model import RawFrame
-from flametap.symbols import Symbolizer, SymbolTable
+from flametap.symbols.names.table import SymbolTable
+from flametap.symbols.symbolizer import Symbolizer
 from objects import compile_object, module_of, open_elf, symbols
 
 pytestmark = pytest.mark.needs("gcc", "g++")

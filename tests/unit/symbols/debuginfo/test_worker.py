@@ -14,12 +14,13 @@ import pytest
 
 import kernel
 from flametap.model import RawFrame
-from flametap.symbols import Symbolizer, SymbolTable
 from flametap.symbols.debuginfo import worker_client
 from flametap.symbols.debuginfo.job import DebugJob
 from flametap.symbols.debuginfo.symcache_table import SymcacheTable
 from flametap.symbols.debuginfo.worker_client import Worker
 from flametap.symbols.names.inline_chains import LinesError
+from flametap.symbols.names.table import SymbolTable
+from flametap.symbols.symbolizer import Symbolizer
 from harm import HARM, harmful
 from objects import compile_object, module_of, open_elf, symbols
 
@@ -202,7 +203,8 @@ def test_host_reads_symcaches_without_native_code(program: Path, tmp_path: Path)
 import sys
 from pathlib import Path
 from flametap.model import Module, RawFrame
-from flametap.symbols import Symbolizer, SymbolTable
+from flametap.symbols.names.table import SymbolTable
+from flametap.symbols.symbolizer import Symbolizer
 table = SymbolTable()
 one = Symbolizer(table, None, cache_dir=Path(sys.argv[2]))
 one.add_module(Module(1, sys.argv[1], 0, 0, 1 << 40, sys.argv[3]))

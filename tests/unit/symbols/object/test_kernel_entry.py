@@ -10,8 +10,9 @@ import pytest
 
 from flametap.linux.syscalls import KERNEL, syscall_name, syscall_number
 from flametap.model import RawFrame
-from flametap.symbols import Symbolizer, SymbolTable
+from flametap.symbols.names.table import SymbolTable
 from flametap.symbols.object.kernel_entry import BEFORE_BYTES, CODE_BYTES, call_number
+from flametap.symbols.symbolizer import Symbolizer
 from objects import compile_object, module_of, run, symbols
 
 SYSCALL = "0f 05"
