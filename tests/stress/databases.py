@@ -15,14 +15,20 @@ from load import READY_S, looping
 from running import Target, wait_until
 
 
-@scenario("redis")
-def redis(run: Run) -> None:
-    """redis-server under redis-benchmark; it has to count as far as the benchmark does."""
+def start_redis(run: Run) -> tuple[Target, str]:
+    """A redis-server, and the path of its socket."""
     path = str(run.folder / "redis.sock")
     server = run.start(
         ["redis-server", "--port", "0", "--unixsocket", path, "--save", "", "--dir", run.folder]
     )
     wait_until(lambda: "ready to accept" in "".join(server.lines), "redis to be ready", READY_S)
+    return server, path
+
+
+@scenario("redis")
+def redis(run: Run) -> None:
+    """redis-server under redis-benchmark; it has to count as far as the benchmark does."""
+    server, path = start_redis(run)
     asked = 0
 
     def load() -> None:
@@ -34,8 +40,13 @@ def redis(run: Run) -> None:
 
     with run.unharmed(server.pid, own_threads="jemalloc_bg_thd"), looping(load):
         run.collect(run.begin(server.pid))
+    end_redis(run, server, path, "counter:__rand_int__", asked)
+
+
+def end_redis(run: Run, server: Target, path: str, counter: str, asked: int) -> None:
+    """Have a counter read, and the server end."""
     client = ["redis-cli", "-s", path]
-    get = [*client, "get", "counter:__rand_int__"]
+    get = [*client, "get", counter]
     got = subprocess.run(get, capture_output=True, text=True, check=False).stdout
     run.expect(got.strip() == str(asked), f"counted to {got!r} instead of {asked}")
     subprocess.run([*client, "shutdown", "nosave"], capture_output=True, check=False)
@@ -43,25 +54,25 @@ def redis(run: Run) -> None:
     run.expect(server.exit_code == 0, f"redis exits with {server.exit_code}")
 
 
-class _Cluster:
+class Cluster:
     """A PostgreSQL server of our own, run by a user that is not root, as it insists on."""
 
     def __init__(self, run: Run) -> None:
         self._binaries = Path(run.capability("postgres")).parent
         # Not in run.folder, which only its owner may enter.
-        self._folder = Path(tempfile.mkdtemp(prefix="stress-postgres-"))
-        run.at_end(lambda: shutil.rmtree(self._folder, ignore_errors=True))
+        self.folder = Path(tempfile.mkdtemp(prefix="stress-postgres-"))
+        run.at_end(lambda: shutil.rmtree(self.folder, ignore_errors=True))
         self._as_user: list[str] = []
         if os.geteuid() == 0:
             user = pwd.getpwnam("nobody")
-            os.chown(self._folder, user.pw_uid, user.pw_gid)
+            os.chown(self.folder, user.pw_uid, user.pw_gid)
             ids = [f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
             self._as_user = ["setpriv", *ids]
-        data = str(self._folder / "data")
+        data = str(self.folder / "data")
         self._run("initdb", "-D", data, "-A", "trust", "-U", "bench", "--no-sync")
         # Frida reads shared memory while the target stands still: little of it, please.
         settings = ("fsync=off", "shared_buffers=4MB", "listen_addresses=", "max_connections=20")
-        server = [str(self._binaries / "postgres"), "-D", data, "-k", str(self._folder)]
+        server = [str(self._binaries / "postgres"), "-D", data, "-k", str(self.folder)]
         options = [word for setting in settings for word in ("-c", setting)]
         self.server = run.start([*self._as_user, *server, *options])
         wait_until(
@@ -73,7 +84,7 @@ class _Cluster:
 
     def command(self, name: str, *arguments: str) -> list[str]:
         """A client's command line."""
-        to_server = ["-h", str(self._folder), "-U", "bench"]
+        to_server = ["-h", str(self.folder), "-U", "bench"]
         return [*self._as_user, str(self._binaries / name), *to_server, *arguments]
 
     def client(self, name: str, *arguments: str) -> str:
@@ -84,6 +95,10 @@ class _Cluster:
         assert done.returncode == 0, f"{name}: {done.stderr} {self.server.errors[-5:]}"
         return done.stdout
 
+    def sql(self, query: str) -> str:
+        """Return what a query answers."""
+        return self.client("psql", "-qAtc", query, "bench").strip()
+
     def _run(self, name: str, *arguments: str) -> None:
         command = [*self._as_user, str(self._binaries / name), *arguments]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -93,7 +108,7 @@ class _Cluster:
 @scenario("postgres", "setpriv")
 def postgres(run: Run) -> None:
     """PostgreSQL: a backend with updates to count; the postmaster while pgbench comes and goes."""
-    cluster = _Cluster(run)
+    cluster = Cluster(run)
     cluster.client("psql", "-q", "-c", "create table counter as select 0 as n", "bench")
     cluster.client("pgbench", "-i", "-q", "-s", "1", "bench")
     session = run.start(cluster.command("psql", "-qAt", "bench"))
@@ -121,12 +136,13 @@ def postgres(run: Run) -> None:
         for recording in both:
             run.collect(recording)
     session.finish()
-    total = cluster.client("psql", "-qAtc", "select n from counter", "bench").strip()
+    total = cluster.sql("select n from counter")
     run.expect(total == str(updates), f"{total} updates are there, {updates} were made")
-    _shut_down(run, cluster.server)
+    shut_down(run, cluster.server)
 
 
-def _shut_down(run: Run, server: Target) -> None:
+def shut_down(run: Run, server: Target) -> None:
+    """End a PostgreSQL, and look what it has told."""
     os.kill(server.pid, signal.SIGINT)  # "fast": ends sessions, writes everything
     wait_until(lambda: not server.alive, "postgres to end", READY_S)
     run.expect(server.exit_code == 0, f"postgres exits with {server.exit_code}")

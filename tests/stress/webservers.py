@@ -14,14 +14,12 @@ from running import Target, wait_until
 from targetbuild import SOURCES
 
 
-@scenario("nginx", "wrk")
-def nginx(run: Run) -> None:
-    """nginx under wrk: its worker and its master are recorded at the same time."""
+def start_nginx(run: Run, port: int, more: str = "") -> tuple[Target, int]:
+    """An nginx and its worker, which waits for connections. ``more``: see ``NGINX_CONF``."""
     (run.folder / "www").mkdir()
     (run.folder / "www" / "index.html").write_text("hello\n" * 100)
-    port = free_port()
     conf = run.folder / "nginx.conf"
-    conf.write_text(NGINX_CONF.format(folder=run.folder, port=port, more=""))
+    conf.write_text(NGINX_CONF.format(folder=run.folder, port=port, more=more))
     master = run.start([run.capability("nginx"), "-p", run.folder, "-c", conf])
     children = Path(f"/proc/{master.pid}/task/{master.pid}/children")
     wait_until(lambda: not master.alive or children.read_text().split(), "nginx's worker", READY_S)
@@ -29,13 +27,27 @@ def nginx(run: Run) -> None:
     worker = int(children.read_text().split()[0])
     waits = Path(f"/proc/{worker}/syscall")
     wait_until(lambda: waits.read_text().startswith("232 "), "the worker in epoll_wait", READY_S)
+    return master, worker
+
+
+def end_nginx(run: Run, master: Target, worker: int) -> None:
+    """Look whether the worker is the one it was, and end both."""
+    children = Path(f"/proc/{master.pid}/task/{master.pid}/children")
+    run.expect(children.read_text().split() == [str(worker)], "the worker is another one")
+    end(run, master, signal.SIGQUIT)
+    run.expect("[alert]" not in "".join(master.errors), f"it complains: {master.errors}")
+
+
+@scenario("nginx", "wrk")
+def nginx(run: Run) -> None:
+    """nginx under wrk: its worker and its master are recorded at the same time."""
+    port = free_port()
+    master, worker = start_nginx(run, port)
     with run.unharmed(master.pid), run.unharmed(worker), under_wrk(run, port):
         both = [run.begin(pid) for pid in (worker, master.pid)]
         for recording in both:
             run.collect(recording)
-    run.expect(children.read_text().split() == [str(worker)], "the worker is another one")
-    _end(run, master, signal.SIGQUIT)
-    run.expect("[alert]" not in "".join(master.errors), f"it complains: {master.errors}")
+    end_nginx(run, master, worker)
 
 
 @scenario("caddy", "wrk")
@@ -50,10 +62,11 @@ def caddy(run: Run) -> None:
     assert server.alive, server.errors
     with run.unharmed(server.pid, own_threads="caddy"), under_wrk(run, port):
         run.collect(run.begin(server.pid))
-    _end(run, server, signal.SIGTERM)
+    end(run, server, signal.SIGTERM)
 
 
-def _end(run: Run, server: Target, how: signal.Signals) -> None:
+def end(run: Run, server: Target, how: signal.Signals) -> None:
+    """End a server by a signal."""
     os.kill(server.pid, how)
     wait_until(lambda: not server.alive, f"{server.name} to end", READY_S)
     run.expect(server.exit_code == 0, f"exit code {server.exit_code}: {server.errors}")
