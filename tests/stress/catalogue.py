@@ -14,6 +14,7 @@ import own_signals
 import rights
 import standstill
 import surroundings
+import thousand
 import webservers
 import zoo
 from harness import CATALOGUE
@@ -32,6 +33,7 @@ MODULES = (
     rights,
     standstill,
     surroundings,
+    thousand,
     zoo,
 )
 SCENARIOS = CATALOGUE

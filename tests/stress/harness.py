@@ -213,6 +213,11 @@ class Run:
         with self._building:
             return self.builder.program(name, variant)
 
+    def go_program(self, name: str) -> Path:
+        """The target ``name`` in Go, static."""
+        with self._building:
+            return self.builder.go_program(name, "static", self.capability("go"))
+
     def java_class(self, name: str) -> Path:
         """The folder with the compiled class ``name``."""
         with self._building:

@@ -260,6 +260,7 @@ CAPABILITIES: dict[str, Capability] = {
     "openssl": Capability(command("openssl"), ("openssl",)),
     "redis": Capability(command("redis-server"), ("redis-server", "redis-tools")),
     "nginx": Capability(command("nginx"), ("nginx-light",)),
+    "gunicorn": Capability(command("gunicorn"), ("gunicorn",)),
     "wrk": Capability(command("wrk"), ("wrk",)),
     "java": Capability(command("javac"), ("openjdk-17-jdk-headless",)),
     "jstack": Capability(command("jstack"), ("openjdk-17-jdk-headless",)),
