@@ -13,7 +13,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,7 @@ class Campaign:
     def __init__(self, run: Run, attaches: int) -> None:
         self.seen = {kind: Attaches() for kind in KINDS}
         self.phases: list[Phase] = []
+        self.queued_ns = dict.fromkeys(KINDS, 0)
         self._run = run
         self._attaches = attaches
         script = Path(__file__).with_name("attacher.py")
@@ -90,12 +91,14 @@ class Campaign:
         pause_s = count / FEWEST * (said["ended_ns"] - said["began_ns"]) / 1e9
         for number in range(max(1, self._attaches // count)):
             for kind in self._run.random.sample(KINDS, len(KINDS)):
+                queued_ns = _queued_ns(pid)
                 if kind == QUIET:
                     said = self._pause(pause_s)
                 else:
                     said = self.attach(pid if kind == ATTACHED else self._idle.pid, count, kind)
                     pause_s = (said["ended_ns"] - said["began_ns"]) / 1e9
                 self.phases.append(Phase(number, kind, said["began_ns"], said["ended_ns"]))
+                self.queued_ns[kind] += _queued_ns(pid) - queued_ns
         said = self.attach(self._idle.pid, FEWEST, ELSEWHERE)
         for name in ("descriptors", "threads"):
             more = said[name] - first[name]
@@ -120,10 +123,14 @@ class Campaign:
         for name in ("attach_ms", "detach_ms", "stopped_us"):
             run.fact(f"{name}_p50", float(np.median(getattr(seen, name))))
             run.fact(f"{name}_max", max(getattr(seen, name)))
-        took = [(phase, _during(answers, phase)) for phase in self.phases]
+        took = [(phase, _during(answers, phase)) for phase in _equally_long(self.phases)]
         pooled = {kind: _pooled(took, kind) for kind in KINDS}
         for kind, ns in pooled.items():
             run.fact(f"answers_{kind}", len(ns))
+            lasted_ns = sum(
+                each.ended_ns - each.began_ns for each in self.phases if each.kind == kind
+            )
+            run.fact(f"queued_pct_{kind}", 100 * self.queued_ns[kind] / lasted_ns)
             for name, share in QUANTILES.items():
                 run.fact(f"{name}_us_{kind}", float(np.quantile(ns, share)) / 1e3)
         run.fact("times_quiet", self._compared(took, QUIET)[0])
@@ -148,6 +155,20 @@ class Campaign:
         lots = np.random.default_rng(1).choice((-1, 1), (SHUFFLES, len(differences)))
         chance = np.mean((lots * differences).mean(axis=1) >= differences.mean())
         return float(np.exp(differences.mean())), float(chance)
+
+
+def _queued_ns(pid: int) -> int:
+    """How long the main thread was ready to run, and had no CPU: sched-stats.rst."""
+    return int(Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()[1])
+
+
+def _equally_long(phases: Sequence[Phase]) -> list[Phase]:
+    """Cut the phases of each round to the shortest one: the longest of more answers is longer."""
+    shortest_ns: dict[int, int] = {}
+    for each in phases:
+        lasted_ns = each.ended_ns - each.began_ns
+        shortest_ns[each.round] = min(lasted_ns, shortest_ns.get(each.round, lasted_ns))
+    return [replace(each, ended_ns=each.began_ns + shortest_ns[each.round]) for each in phases]
 
 
 def _during(answers: np.ndarray, phase: Phase) -> np.ndarray:
