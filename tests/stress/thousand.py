@@ -137,8 +137,15 @@ def _gunicorn(run: Run, *options: str, is_kept: bool) -> None:
     wait_until(lambda: not master.alive or len(_pids(children)) == 2, "two workers", READY_S)
     assert master.alive, master.errors
     workers = _pids(children)
-    own_threads = "gunicorn.*|Thread.*"
-    _attach(run, workers[0], port, rate=100, is_kept=is_kept, own_threads=own_threads)
+    _attach(
+        run,
+        workers[0],
+        port,
+        rate=100,
+        is_kept=is_kept,
+        is_steady=not is_kept,  # its pool starts a thread when it first needs that many
+        own_threads="gunicorn.*|Thread.*",
+    )
     run.expect(_pids(children) == workers, f"the workers are {_pids(children)}, were {workers}")
     end(run, master, signal.SIGTERM)
     trouble = [line for line in master.errors if "[INFO]" not in line]
