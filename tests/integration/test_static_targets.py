@@ -25,7 +25,6 @@ pytestmark = pytest.mark.needs("attach", "gcc")
 HEAVY, MARGIN = 0.75, 0.065
 COMPLETE = 0.98
 SETTLED_S = 20.0
-WAITS = ("epoll_wait", "poll", "nanosleep", "recv")
 VARIANTS = {
     "": "gcc",
     "static": "static-glibc",
@@ -43,15 +42,6 @@ def assert_shares(capture: Capture, heavy: str, light: str, at_least: float) -> 
     both = seen.under(heavy) + seen.under(light)
     assert both > at_least * seen.total, seen.heaviest()
     assert seen.under(heavy) / both == pytest.approx(HEAVY, abs=MARGIN), seen.heaviest()
-
-
-def assert_c_books(lines: list[str]) -> None:
-    """Check what ``shares.c`` tells: each way to wait, and the sum of each computing thread."""
-    for name, line in zip(WAITS, lines, strict=False):
-        assert re.fullmatch(rf"{name} returns=[1-9]\d* eintr=0 early=0 wrong=0", line), lines
-    assert len(lines) == len(WAITS) + 2, lines
-    for line in lines[len(WAITS) :]:
-        counted.check([line])
 
 
 def assert_c_target(target: Target, capture: Capture) -> None:
@@ -72,7 +62,7 @@ def test_c_program_however_it_is_linked(start: Start, seconds: float, variant: s
     capture = record(target.pid, seconds, cpu_s=ENOUGH_CPU_S)
     assert_c_target(target, capture)
     assert_unharmed(target, before, own_threads=OWN_THREADS.get(variant, ""))
-    assert_c_books(target.finish(counted.EXIT_CODE))
+    counted.check_shares_c(target.finish(counted.EXIT_CODE))
     assert target.errors == [], target.errors
 
 
@@ -83,7 +73,7 @@ def test_program_that_may_not_make_new_code(start: Start, seconds: float) -> Non
     capture = record(target.pid, seconds, cpu_s=ENOUGH_CPU_S)
     assert_c_target(target, capture)
     assert_unharmed(target, before)
-    assert_c_books(target.finish(counted.EXIT_CODE))
+    counted.check_shares_c(target.finish(counted.EXIT_CODE))
 
 
 def assert_unharmed(target: Target, before: receipt.Receipt, own_threads: str = "") -> None:
@@ -92,19 +82,6 @@ def assert_unharmed(target: Target, before: receipt.Receipt, own_threads: str = 
         target.pid, before, attaches=2, timeout_s=SETTLED_S, own_threads=own_threads
     )
     assert found == []
-
-
-def assert_go_books(lines: list[str]) -> None:
-    """Check what ``shares.go`` tells: sums, requests, recovered faults, and signals."""
-    computed, others = lines[:2], " ".join(lines[2:]).split()
-    for line in computed:
-        counted.check([line])
-    told = dict(zip(others[::2], map(int, others[1::2]), strict=True))
-    assert told["served"] > 0, told
-    assert told["refused"] == 0, told
-    assert told["recovered"] > 0, told
-    # A signal that the program sends itself comes once, and no other comes.
-    assert (told["got"], told["lost"], told["foreign"]) == (told["sent"], 0, 0), told
 
 
 @pytest.mark.parametrize(
@@ -141,5 +118,5 @@ def test_go_program_however_it_is_built(
     )
     own = re.compile(r"Sig(Blk|Pnd)|ShdPnd|fd \d+ .*socket")
     assert [line for line in found if not own.search(line)] == []
-    assert_go_books(target.finish(counted.EXIT_CODE))
+    counted.check_shares_go(target.finish(counted.EXIT_CODE))
     assert target.errors == [], target.errors

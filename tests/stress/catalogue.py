@@ -8,6 +8,7 @@ import databases
 import ends
 import forks
 import jobs
+import kills
 import loops
 import narrow
 import own_signals
@@ -32,6 +33,7 @@ MODULES = (
     own_signals,
     rights,
     standstill,
+    kills,
     surroundings,
     thousand,
     zoo,

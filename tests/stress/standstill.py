@@ -27,7 +27,7 @@ def _has_agent(pid: int) -> bool:
     return "frida-agent" in Path(f"/proc/{pid}/maps").read_text()
 
 
-def _check_parked(run: Run, lines: list[str], *, allowed: int = 0) -> None:
+def check_parked(run: Run, lines: list[str], *, allowed: int = 0) -> None:
     """No wait of the target was cut short, or no more than ``allowed`` each."""
     for line in lines:
         found = re.fullmatch(r"\w+ returns=(\d+) eintr=(\d+)", line)
@@ -59,7 +59,7 @@ def _host_ends(run: Run, end: Callable[[int], None], *, moments: int) -> None:
             wait_until(lambda: _is_at_rest(target.pid, threads), "the agent to leave", GONE_S)
             recording.kill()
             recording.process.wait()
-    _check_parked(run, target.finish())
+    check_parked(run, target.finish())
 
 
 @scenario("gcc")
@@ -80,7 +80,7 @@ def host_stopped_at_any_moment(run: Run) -> None:
             os.kill(recording.process.pid, signal.SIGSTOP)
             wait_until(lambda: _is_at_rest(target.pid, threads), "the agent to leave", GONE_S)
         recording.kill()
-    _check_parked(run, target.finish())
+    check_parked(run, target.finish())
 
 
 @contextlib.contextmanager
@@ -162,7 +162,7 @@ def target_frozen_by_its_group(run: Run) -> None:
         run.collect_any(recording)
         wait_until(lambda: _is_at_rest(target.pid, threads), "the agent to leave", GONE_S)
     # The freezer itself cuts waits short that know no restart, once each time (epoll_wait, accept).
-    _check_parked(run, target.finish(), allowed=4)
+    check_parked(run, target.finish(), allowed=4)
 
 
 def _removed(group: Path) -> bool:

@@ -44,14 +44,14 @@ def visit(animal: Animal, run: Run) -> None:
     """Record an animal once for the run's time and then several times for a moment."""
     keep = run.folder / "keep"
     keep.touch()
-    target = run.start(_build(run, animal), announces=True, cwd=run.folder)
+    target = run.start(build(run, animal), announces=True, cwd=run.folder)
     if _may_attach(run, animal, target):
         _attach_often(run, animal, target)
     keep.unlink()
-    _check_end(run, animal, target)
+    check_end(run, animal, target)
 
 
-def _build(run: Run, animal: Animal) -> list[str]:
+def build(run: Run, animal: Animal) -> list[str]:
     """Copy the animal's sources into the run's folder and build it there. Return its command."""
     for name in ("zoo.h", animal.source):
         shutil.copy(SOURCES / name, run.folder)
@@ -115,7 +115,8 @@ def _note_shares(run: Run, outcome: Outcome) -> None:
     run.fact("small_stack", outcome.counters.get("small_stack", 0))
 
 
-def _check_end(run: Run, animal: Animal, target: Target) -> None:
+def check_end(run: Run, animal: Animal, target: Target) -> None:
+    """End of a program without ``keep``: what it says of its rounds, and that it says no more."""
     try:
         lines = target.finish()
     except AssertionError as error:  # it died, or does not end
