@@ -7,6 +7,7 @@ attach is met, also those within the one stop of the target.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import re
@@ -47,7 +48,7 @@ STOPPED_S = 1.0
 # signals of thread and process, sequence, registers, detach; stub, code, boot, go, gate, restorer.
 STEPS = [
     *(("ptrace", step) for step in range(1, 10)),
-    *(("pwrite64", step) for step in range(1, 8)),
+    *(("pwrite64", step) for step in range(1, 7)),
 ]
 FEW = [("ptrace", 2), ("ptrace", 8), ("ptrace", 9), ("pwrite64", 1), ("pwrite64", 3)]
 REST = [step for step in STEPS if step not in FEW]
@@ -102,7 +103,13 @@ def test_host_stopped_at_a_step_goes_on(start: Start, tmp_path: Path, call: str,
         wait_until(lambda: "stopped by SIGSTOP" in log.read_text(), "its stop", HOST_S)
         time.sleep(STOPPED_S)  # the target stands still, or not
         children = Path(f"/proc/{host.pid}/task/{host.pid}/children")
-        os.kill(int(children.read_text().split()[0]), signal.SIGCONT)
+        stopped = int(children.read_text().split()[0])
+        end_s = time.monotonic() + HOST_S + 2 * STOPPED_S
+        # Each of its threads has an n-th call of its own, and may stop it again.
+        while host.poll() is None and time.monotonic() < end_s:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(stopped, signal.SIGCONT)
+            time.sleep(STOPPED_S)
         said, _ = host.communicate(timeout=HOST_S)
     assert said == "over\n"
     assert_unharmed(target, before, tmp_path)
