@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import re
-import subprocess
-from pathlib import Path
 
 import pytest
 
 from flametap.model import KERNEL_FRAME, ManagedVerdict, ThreadState, Verdict
 from flametap.wire import abi
 from flametap.wire.events import INTERVAL_DTYPE, raw_frame
+from header_truth import AGENT, HeaderTruth
 
-AGENT = Path(__file__).resolve().parents[3] / "agent"
-HEADERS = (AGENT / "abi.h", AGENT / "recipe.h")
-TEXT = re.sub(
-    r"/\*.*?\*/", "", "".join(path.read_text("utf-8") for path in HEADERS), flags=re.DOTALL
-)
+HEADERS = HeaderTruth(AGENT / "abi.h", AGENT / "recipe.h")
+struct_fields, enum_members = HEADERS.struct_fields, HEADERS.enum_members
 # Structure → its fields in order, as (name, offset, bytes) are compared.
 STRUCTS = {
     "ring_header": abi.RING_HEADER,
@@ -38,20 +34,6 @@ CONSTANTS = {
 pytestmark = pytest.mark.needs("gcc")
 
 
-def struct_fields(name: str) -> list[str]:
-    """The names of a structure's fields, in order."""
-    body = re.search(rf"struct {name} \{{(.*?)\}};", TEXT, re.DOTALL)
-    assert body is not None, f"abi.h has no struct {name}"
-    return re.findall(r"(\w+)(?:\[\w+\])?;", body[1])
-
-
-def enum_members(name: str) -> list[str]:
-    """The names of an enum's members, in order."""
-    body = re.search(rf"enum {name} \{{(.*?)\}};", TEXT, re.DOTALL)
-    assert body is not None, f"abi.h has no enum {name}"
-    return re.findall(r"^\s*(\w+) =", body[1], re.MULTILINE)
-
-
 @pytest.fixture(scope="module")
 def truth(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
     """What the compiler makes of the header: expression → value."""
@@ -65,21 +47,7 @@ def truth(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
         for field in struct_fields(name):
             expressions.append(f"offsetof(struct {name}, {field})")
             expressions.append(f"sizeof(((struct {name} *)0)->{field})")
-    prints = "\n".join(
-        f'printf("%s=%llu\\n", "{e}", (unsigned long long)({e}));' for e in expressions
-    )
-    folder = tmp_path_factory.mktemp("abi")
-    source = folder / "abi.c"
-    source.write_text(
-        "#include <stddef.h>\n#include <stdio.h>\n"
-        + "".join(f'#include "{path}"\n' for path in HEADERS)
-        + f"int main(void) {{\n{prints}\nreturn 0; }}\n"
-    )
-    program = folder / "abi"
-    subprocess.run(["gcc", "-std=c11", "-Wall", "-o", program, source], check=True, timeout=60)
-    output = subprocess.run([program], check=True, timeout=60, capture_output=True, text=True)
-    pairs = (line.rsplit("=", 1) for line in output.stdout.splitlines())
-    return {expression: int(value) for expression, value in pairs}
+    return HEADERS.values(expressions, tmp_path_factory.mktemp("abi"))
 
 
 @pytest.mark.parametrize("name", CONSTANTS)

@@ -4,16 +4,14 @@ prints the truth."""
 from __future__ import annotations
 
 import re
-import subprocess
-from pathlib import Path
 
 import pytest
 
 from flametap.wire import abi, control_abi
+from header_truth import AGENT, HeaderTruth
 
-AGENT = Path(__file__).resolve().parents[3] / "agent"
-HEADER = AGENT / "entry" / "control.h"
-TEXT = re.sub(r"/\*.*?\*/", "", HEADER.read_text("utf-8"), flags=re.DOTALL)
+HEADER = HeaderTruth(AGENT / "entry" / "control.h")
+struct_fields, enum_members = HEADER.struct_fields, HEADER.enum_members
 SIZES = {"I": 4, "i": 4, "Q": 8, "q": 8}
 # What stands for each name of the header here.
 VALUES = {
@@ -44,20 +42,6 @@ STRUCTS = {"boot": control_abi.BOOT, "control_probe": control_abi.PROBE}
 pytestmark = pytest.mark.needs("gcc")
 
 
-def struct_fields(name: str) -> list[str]:
-    """The names of a structure's fields, in order."""
-    body = re.search(rf"struct {name} \{{(.*?)\n\}};", TEXT, re.DOTALL)
-    assert body is not None, f"control.h has no struct {name}"
-    return re.findall(r"(\w+)(?:\[\w+\])?;", body[1])
-
-
-def enum_members(name: str) -> list[str]:
-    """The names of an enum's members, in order."""
-    body = re.search(rf"enum {name} \{{(.*?)\}};", TEXT, re.DOTALL)
-    assert body is not None, f"control.h has no enum {name}"
-    return re.findall(r"^\s*(\w+) =", body[1], re.MULTILINE)
-
-
 @pytest.fixture(scope="module")
 def truth(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
     """What the compiler makes of the header: expression → value."""
@@ -69,20 +53,7 @@ def truth(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
             expressions.append(f"offsetof(struct {name}, {field})")
             expressions.append(f"sizeof(((struct {name} *)0)->{field})")
             expressions.append(f"(__typeof__(((struct {name} *)0)->{field}))-1 < 0")
-    prints = "\n".join(
-        f'printf("%s=%llu\\n", "{e}", (unsigned long long)({e}));' for e in expressions
-    )
-    folder = tmp_path_factory.mktemp("control")
-    source = folder / "control.c"
-    source.write_text(
-        f'#include <stddef.h>\n#include <stdio.h>\n#include "{HEADER}"\n'
-        f"int main(void) {{\n{prints}\nreturn 0; }}\n"
-    )
-    program = folder / "control"
-    subprocess.run(["gcc", "-std=gnu11", "-Wall", "-o", program, source], check=True, timeout=60)
-    output = subprocess.run([program], check=True, timeout=60, capture_output=True, text=True)
-    pairs = (line.rsplit("=", 1) for line in output.stdout.splitlines())
-    return {expression: int(value) for expression, value in pairs}
+    return HEADER.values(expressions, tmp_path_factory.mktemp("control"))
 
 
 @pytest.mark.parametrize("name", VALUES)
