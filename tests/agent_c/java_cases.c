@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "cases.h"
 #include "require.h"
 
 #define HEAP_BYTES 65536ULL
@@ -806,12 +807,6 @@ static void case_damage_ends_the_walk(void)
     }
 }
 
-struct test {
-    const char *name;
-    void (*run)(void);
-};
-
-#define CASE(name) {#name, case_##name}
 static const struct test tests[] = {
     CASE(compiled_frames_have_their_size),
     CASE(code_made_anew_is_not_taken_for_the_old),
@@ -840,11 +835,5 @@ static const struct test tests[] = {
 
 int main(int count, char **arguments)
 {
-    for (u32 i = 0; i < sizeof tests / sizeof *tests; i++) {
-        if (count > 1 && !strcmp(arguments[1], "list"))
-            printf("%s\n", tests[i].name);
-        else if (count > 1 && !strcmp(arguments[1], tests[i].name))
-            tests[i].run();
-    }
-    return 0;
+    return cases_run(tests, sizeof tests / sizeof *tests, count, arguments);
 }

@@ -17,6 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "cases.h"
 #include "own_host.h"
 
 #define ROUNDS_ENOUGH 20
@@ -311,12 +312,6 @@ static void case_thread_that_cannot_be_made(void)
     require_as_before();
 }
 
-struct test {
-    const char *name;
-    void (*run)(void);
-};
-
-#define CASE(name) {#name, case_##name}
 static const struct test tests[] = {
     CASE(whole_life),
     CASE(begun_again),
@@ -332,11 +327,5 @@ static const struct test tests[] = {
 
 int main(int count, char **arguments)
 {
-    for (u32 i = 0; i < sizeof tests / sizeof *tests; i++) {
-        if (count > 1 && !strcmp(arguments[1], "list"))
-            printf("%s\n", tests[i].name);
-        else if (count > 1 && !strcmp(arguments[1], tests[i].name))
-            tests[i].run();
-    }
-    return 0;
+    return cases_run(tests, sizeof tests / sizeof *tests, count, arguments);
 }

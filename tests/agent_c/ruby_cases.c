@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "cases.h"
 #include "require.h"
 
 #define HEAP_BYTES 65536ULL
@@ -508,12 +509,6 @@ static void case_damage_is_no_harm(void)
     }
 }
 
-struct test {
-    const char *name;
-    void (*run)(void);
-};
-
-#define CASE(name) {#name, case_##name}
 static const struct test tests[] = {
     CASE(runs_replace_the_loops),
     CASE(calls_that_begin_or_end),
@@ -527,11 +522,5 @@ static const struct test tests[] = {
 
 int main(int count, char **arguments)
 {
-    for (u32 i = 0; i < sizeof tests / sizeof *tests; i++) {
-        if (count > 1 && !strcmp(arguments[1], "list"))
-            printf("%s\n", tests[i].name);
-        else if (count > 1 && !strcmp(arguments[1], tests[i].name))
-            tests[i].run();
-    }
-    return 0;
+    return cases_run(tests, sizeof tests / sizeof *tests, count, arguments);
 }

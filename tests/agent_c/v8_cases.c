@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "cases.h"
 #include "require.h"
 
 #define HEAP_BYTES 65536ULL
@@ -631,12 +632,6 @@ static void case_code_that_is_mapped_a_moment_later(void)
     memory_map_free(agent, later);
 }
 
-struct test {
-    const char *name;
-    void (*run)(void);
-};
-
-#define CASE(name) {#name, case_##name}
 static const struct test tests[] = {
     CASE(frames_of_all_kinds),
     CASE(regular_expressions),
@@ -656,11 +651,5 @@ static const struct test tests[] = {
 
 int main(int count, char **arguments)
 {
-    for (u32 i = 0; i < sizeof tests / sizeof *tests; i++) {
-        if (count > 1 && !strcmp(arguments[1], "list"))
-            printf("%s\n", tests[i].name);
-        else if (count > 1 && !strcmp(arguments[1], tests[i].name))
-            tests[i].run();
-    }
-    return 0;
+    return cases_run(tests, sizeof tests / sizeof *tests, count, arguments);
 }

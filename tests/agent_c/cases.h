@@ -1,0 +1,26 @@
+/* The end of a driver with cases: `DRIVER list` names them, `DRIVER CASE` runs one. */
+#ifndef CASES_H
+#define CASES_H
+
+#include <stdio.h>
+#include <string.h>
+
+struct test {
+    const char *name;
+    void (*run)(void);
+};
+
+#define CASE(name) {#name, case_##name}
+
+static int cases_run(const struct test *tests, size_t test_count, int count, char **arguments)
+{
+    for (size_t i = 0; i < test_count; i++) {
+        if (count > 1 && !strcmp(arguments[1], "list"))
+            printf("%s\n", tests[i].name);
+        else if (count > 1 && !strcmp(arguments[1], tests[i].name))
+            tests[i].run();
+    }
+    return 0;
+}
+
+#endif
