@@ -211,7 +211,7 @@ def tables(data: Data) -> list[Table]:
 
 BENCH = Bench(
     "attach",
-    "an attach: its duration, the longest stop of a thread, memory, what is left; and peers",
+    "one attach by flametap and by peers: duration, longest stop, memory, what is left",
     arguments,
     measure,
     tables,

@@ -82,7 +82,7 @@ static void credentials_follow(struct agent *a, u64 now_ns)
     a->credentials_ns = now_ns;
     if (!is_first && credentials_differ(&found, &a->credentials)) {
         dumpable = (u64)permitted_call(a, NR_PRCTL, PR_GET_DUMPABLE_OPTION, 0, 0, 0, 0);
-        /* Twice: who becomes root again has the right to change groups only afterwards. */
+        /* Twice: our thread gets the right to change groups only once it is root again. */
         for (tries = 0; tries < 2; tries++) {
             permitted_call(a, NR_SETGROUPS, found.group_count, (u64)found.groups, 0, 0, 0);
             permitted_call(a, NR_SETRESGID, found.main_groups[0], found.main_groups[1], found.main_groups[2], 0, 0);

@@ -27,7 +27,7 @@ enum divert_result {
     DIVERT_DONE = 0,
     DIVERT_GONE = 1,                      /* the thread has ended, or cannot be traced: `error` */
     DIVERT_NOT_NOW = 2,                   /* it could be harmed at this moment */
-    DIVERT_LATE = 3,                      /* it has not stopped: the calling thread must end, so that the kernel lets go of it */
+    DIVERT_LATE = 3,                      /* it has not stopped; it is released when the calling thread ends */
     DIVERT_NO_WRITE = 4,                  /* the stub could not be written: `error` */
     DIVERT_NEVER = 5,                     /* it runs 32-bit code */
 };
@@ -109,8 +109,8 @@ static u32 is_in_sequence(const struct divert *d)
     return descriptor != 0;
 }
 
-/* Make of the registers those with which the kernel would let the thread go on if no handler runs: a call that the stop
- * has interrupted begins again (arch/x86/kernel/signal.c). */
+/* Change the registers as the kernel does before a thread continues without a handler: a call that the stop has
+ * interrupted begins again (arch/x86/kernel/signal.c). */
 static void call_restart(const struct divert *d, struct user_registers *r)
 {
     i64 result = (i64)r->rax;

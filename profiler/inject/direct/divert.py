@@ -1,7 +1,7 @@
 """Stop one thread of the target and send it to the stub: ``host_divert`` (``agent/host/divert.c``).
 
 The file of machine code is mapped into our process, executable and read-only, and the function is
-called there: stopped by Python, the thread would stand still five times as long.
+called there: Python would hold the thread stopped five times as long.
 """
 
 from __future__ import annotations
