@@ -29,7 +29,7 @@ const FUNCTIONS = {
 };
 
 /* struct boot (entry/control.h): its size, and where libc_code is. */
-const BOOT_BYTES = 72;
+const BOOT_BYTES = 96;
 const BOOT_LIBC_CODE = 64;
 
 /* What holds the code, and `boot`. Referenced for the life of the script: memory is unmapped when it is collected as

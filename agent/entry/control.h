@@ -30,6 +30,9 @@ struct boot {
     unsigned long long stack;             /* our thread's stack, runtime_addr, and its length */
     unsigned long long stack_bytes;
     unsigned long long libc_code;         /* by the host: an address in the code that makes libc's system calls; 0: none */
+    unsigned long long alternate_start;   /* by a thread of the target: stack_t, sigaltstack(2) */
+    unsigned long long alternate_flags;
+    unsigned long long alternate_bytes;
 };
 
 #define CONTROL_BYTES (128U << 10)

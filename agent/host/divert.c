@@ -35,7 +35,8 @@ enum divert_result {
 struct divert {
     i32 tid;
     i32 memory_fd;                        /* /proc/PID/mem */
-    u64 stub_addr;                        /* runtime_addr in the target */
+    u64 stub_addr;                        /* runtime_addr in the target: where to write */
+    u64 entry_addr;                       /* where to send the thread */
     u8 *stub;                             /* the host's copy, filled in but for the thread's state */
     u64 stub_bytes;
     u64 state_offset;                     /* of `mask` in it */
@@ -138,14 +139,16 @@ static void state_fill(const struct divert *d, const struct user_registers *r, u
     memcpy(d->stub + d->state_offset, state, sizeof state);
 }
 
-/* Write the stub into the target; by ptrace where the kernel has /proc/PID/mem refuse it (proc_mem.force_override).
- * Returns 0 or -errno. */
+/* Write the stub into the target; by ptrace where the kernel has /proc/PID/mem refuse it (proc_mem.force_override), but not
+ * into another program: the file is of the memory that the process had when it was opened. Returns 0 or -errno. */
 static i64 stub_write(const struct divert *d)
 {
     u64 at;
     i64 written = sys_call6(NR_PWRITE64, (u64)d->memory_fd, (u64)d->stub, d->stub_bytes, d->stub_addr, 0, 0), error = 0;
     if (written == (i64)d->stub_bytes)
         return 0;
+    if (written >= 0)
+        return -ERR_ESRCH;
     for (at = 0; at < d->stub_bytes && !error; at += 8)
         error = trace_call(PTRACE_POKEDATA, d->tid, d->stub_addr + at, *(const u64 *)(d->stub + at));
     return error;
@@ -172,7 +175,7 @@ static i32 stopped_divert(struct divert *d)
         return DIVERT_NO_WRITE;
     }
     d->thread_pointer = registers.fs_base;
-    registers.rip = d->stub_addr;
+    registers.rip = d->entry_addr;
     registers.orig_rax = ~0ULL;           /* in no call that the kernel would begin again */
     vector.base = (u64)&registers;
     return trace_call(PTRACE_SETREGSET, d->tid, NT_PRSTATUS, (u64)&vector) < 0 ? DIVERT_NOT_NOW : DIVERT_DONE;

@@ -56,6 +56,15 @@ def read_call(pid: int, tid: int, proc: str = "/proc") -> Call | None:
     return Call(number, tuple(arguments), sp, pc)
 
 
+def cpu_ns(pid: int, tid: int, proc: str = "/proc") -> int:
+    """Return the CPU time that a thread has used; 0 if nobody can tell. proc(5), ``schedstat``."""
+    try:
+        with open(f"{proc}/{pid}/task/{tid}/schedstat", "rb") as file:
+            return int(file.read().split()[0])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
 def system_call(pid: int, tid: int) -> Call:
     """The same; one with number -1, too, when it runs or is gone."""
     try:

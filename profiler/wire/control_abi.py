@@ -9,8 +9,10 @@ import struct
 
 BOOT_NOTHING, BOOT_READY, BOOT_FAILED, BOOT_LEFT = range(4)
 # struct boot: go, state, error, control_fd, tid, is_alone, must_leave, visitors, then addresses:
-# cell, gate, stack, stack_bytes, libc_code.
-BOOT = struct.Struct("<IIiiIIIIQQQQQ")
+# cell, gate, stack, stack_bytes, libc_code; alternate_start, _flags, _bytes.
+BOOT = struct.Struct("<IIiiIIIIQQQQQQQQ")
+ALTERNATE = struct.Struct("<QQQ")
+AT_ALTERNATE = BOOT.size - ALTERNATE.size
 
 CONTROL_BYTES = 128 << 10
 CONTROL_WORDS = 12288

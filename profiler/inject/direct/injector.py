@@ -27,10 +27,12 @@ from ...linux.maps import read_maps
 from ...linux.syscalls import syscall_number
 from ...linux.tasks import read_call, tasks
 from ...wire import control_abi as abi
+from ..link.alternate import REFUSED, Alternate
 from ..link.injector import Entry
 from ..link.stopper import Stopper
 from ..link.target_memory import TargetMemory
 from . import slack
+from .alternate_ask import AlternateAsk
 from .candidates import Candidates
 from .divert import Diverter, Result
 from .stub import STACK_BYTES, Stub
@@ -45,6 +47,8 @@ BORN_LIMIT_S = 5.0
 BORN_INTERVAL_S = 0.0001
 LEFT_LIMIT_S = 5.0
 LEFT_INTERVAL_S = 0.0002
+# A thread in the stub has left it after microseconds of CPU time; a stopped one stays.
+FREE_LIMIT_S = 1.0
 SYS_NANOSLEEP = syscall_number("nanosleep")
 # Files whose code makes the system calls of programs that use them.
 LIBC_NAMES = ("libc.so", "libc-2.", "ld-musl", "libc.musl")
@@ -69,6 +73,8 @@ class DirectInjector:
         self._tid = 0
         self._stub_addr = 0
         self._stub_bytes = 0
+        self._diverted_tid = 0
+        self._alternate_ask: AlternateAsk | None = None
         self._is_given_up = threading.Event()
 
     def enter(self, filtered: int) -> Entry:
@@ -94,9 +100,12 @@ class DirectInjector:
         stack = boot + mmap.PAGESIZE
         memory.write(
             boot,
-            abi.BOOT.pack(0, 0, 0, -1, 0, 1, 0, 0, 0, 0, stack, STACK_BYTES, self._libc_code()),
+            abi.BOOT.pack(
+                *(0, 0, 0, -1, 0, 1, 0, 0, 0, 0, stack, STACK_BYTES, self._libc_code()), *(0, 0, 0)
+            ),
         )
         memory.write(boot, b"\1\0\0\0")  # go
+        self._alternate_ask = AlternateAsk(memory, stub, place, boot, self._diverted_tid)
         return Entry(self._tid, boot, thread_pointer)
 
     def _place(self, memory: TargetMemory, stub: Stub) -> int:
@@ -113,7 +122,7 @@ class DirectInjector:
     def _divert(self, memory: TargetMemory, stub: Stub, place: int) -> int:
         """Send a thread to the stub; returns its thread pointer."""
         candidates = Candidates(self.pid)
-        diverter = Diverter(memory.fd, stub, place)
+        diverter = Diverter(memory.fd, stub.code, stub.state_offset, place, place)
         result = Result.NOT_NOW
         end_s = time.monotonic() + TRIES_LIMIT_S
         try:
@@ -124,6 +133,7 @@ class DirectInjector:
                     result = diverter.divert(tid)
                     if result is Result.DONE:
                         self.stopped_s = diverter.stopped_s
+                        self._diverted_tid = tid
                         return diverter.thread_pointer
                     if result is Result.NO_WRITE:
                         raise CannotAttachError(
@@ -172,6 +182,10 @@ class DirectInjector:
                 return each.start
         return 0
 
+    def ask_alternate(self, tid: int) -> Alternate | None:
+        """See ``Injector``."""
+        return REFUSED if self._alternate_ask is None else self._alternate_ask.ask(tid)
+
     def give_up(self) -> None:
         """See ``Injector``."""
         self._is_given_up.set()
@@ -184,14 +198,27 @@ class DirectInjector:
             time.sleep(LEFT_INTERVAL_S)
         else:
             return  # it ends by itself; the next attach uses the place again
+        ask = self._alternate_ask
+        if ask is not None and not self._is_free(ask):
+            return  # as above
         if self._stub_addr and self.memory is not None:
             with contextlib.suppress(OSError):  # the process has ended
                 self.memory.write(self._stub_addr, bytes(self._stub_bytes))
             self._stub_addr = 0
 
+    def _is_free(self, ask: AlternateAsk) -> bool:
+        for _ in range(round(FREE_LIMIT_S / LEFT_INTERVAL_S)):
+            if ask.is_free():
+                return True
+            time.sleep(LEFT_INTERVAL_S)
+        return False
+
     def close(self) -> None:
         """See ``Injector``."""
         self._brief_stop.end()
+        if self._alternate_ask is not None:
+            self._alternate_ask.end()
+            self._alternate_ask = None
         if self.memory is not None:
             self.memory.close()
             self.memory = None

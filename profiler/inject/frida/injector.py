@@ -25,11 +25,12 @@ from flametap.agent import machine_code
 from ...errors import AttachFailedError, CannotAttachError
 from ...linux import unix_sockets
 from ...linux.tasks import own_tids
+from ..link.alternate import REFUSED, Alternate
 from ..link.injector import Entry
 from ..link.standstill import Standstill
 from ..link.stopper import Stopper
 from ..link.target_memory import TargetMemory
-from . import connection_keeper, fork_hold, ptrace_hook, quirks
+from . import connection_keeper, fork_hold, ptrace_hook, quirks, stepped_ask
 from .agent_answers import Entered
 from .attach import Attach
 from .errors import explain, repeats
@@ -102,6 +103,7 @@ class FridaInjector:
         self._script: Any = None
         self._presence = Presence(pid)
         self._own_sockets_before: frozenset[int] = frozenset()
+        self._boot_addr = 0
 
     def enter(self, filtered: int) -> Entry:
         """See ``Injector``. The target's main thread stands still meanwhile, for
@@ -133,6 +135,7 @@ class FridaInjector:
                 tid = own_tids(self.pid).get(entered.tid, 0)
                 if not tid:
                     raise AttachFailedError("the agent's thread has ended", "try again")
+                self._boot_addr = entered.boot_addr
                 return Entry(tid, entered.boot_addr)
             except BaseException as error:
                 self._hold.let_go()
@@ -145,6 +148,12 @@ class FridaInjector:
                     raise explain(error, self.pid) from error
             self._has_ended.clear()
         raise AssertionError("unreachable")
+
+    def ask_alternate(self, tid: int) -> Alternate | None:
+        """See ``Injector``."""
+        if self.memory is None or not self._boot_addr:
+            return REFUSED
+        return stepped_ask.ask(self.stopper, self.memory, self._boot_addr, tid)
 
     def give_up(self) -> None:
         """End an attach that is under way; afterwards nothing happens."""

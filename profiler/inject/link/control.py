@@ -78,7 +78,7 @@ class Control:
             found = memory.read(entry.boot_addr, abi.BOOT.size)
             if len(found) < abi.BOOT.size:
                 break
-            _, state, error, fd, *_, gate, _, _, _ = abi.BOOT.unpack(found)
+            _, state, error, fd, _, _, _, _, _, gate, *_ = abi.BOOT.unpack(found)
             if state == abi.BOOT_READY:
                 return gate, fd
             if state == abi.BOOT_FAILED:

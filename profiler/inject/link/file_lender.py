@@ -18,10 +18,10 @@ import struct
 import threading
 
 from ...linux.tasks import own_tids
+from .alternate import REFUSED, Alternate
 from .grants import Grants
 from .held_clocks import HeldClocks
 from .perf_clock import Table
-from .stack_probe import REFUSED, Alternate
 
 SIGNALS = (signal.SIGURG, signal.SIGWINCH)  # those that harm nobody: agent/sampling/disposition.c
 ASK_STACK = 8  # in place of a kind of clock
@@ -67,7 +67,7 @@ def _serve(pid: int, link: socket.socket, grants: Grants) -> None:
                 if signo not in SIGNALS:
                     is_done = False
                 elif kind == ASK_STACK:
-                    found = grants.alternate_stacks.find(tid, (cookie, mean_ns))
+                    found = grants.alternate_stacks.find(tid)
                     request = REQUEST.pack(own_tid, signo, *_told(found), kind)
                     is_done = True
                 elif kind:

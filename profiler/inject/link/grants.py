@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .admission import Admission
+from .alternate import Alternate
 from .stack_probe import AlternateStacks
 from .stopper import Stopper
 
@@ -14,6 +15,7 @@ class Grants:
 
     Args:
         stopper: stops the target's threads for a moment.
+        ask: ``Injector.ask_alternate``.
         is_replaced: whether the target is another program by now, whose threads are not touched.
 
     Attributes:
@@ -21,9 +23,14 @@ class Grants:
         alternate_stacks: finds their alternate stacks.
     """
 
-    def __init__(self, stopper: Stopper, is_replaced: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        stopper: Stopper,
+        ask: Callable[[int], Alternate | None],
+        is_replaced: Callable[[], bool],
+    ) -> None:
         self.admission = Admission(stopper, is_replaced)
-        self.alternate_stacks = AlternateStacks(stopper, is_replaced)
+        self.alternate_stacks = AlternateStacks(stopper.pid, ask, is_replaced)
 
     def end(self) -> None:
         """Grant nothing more, and put back what was changed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from .alternate import Alternate
 from .stopper import Stopper
 from .target_memory import TargetMemory
 
@@ -43,6 +44,18 @@ class Injector(Protocol):
 
         Raises:
             FlametapError: nothing of ours runs in the process.
+        """
+        ...
+
+    def ask_alternate(self, tid: int) -> Alternate | None:
+        """Have a thread of the process tell its alternate signal stack, by a system call that it
+        makes; it is stopped for a moment.
+
+        Args:
+            tid: one that runs, has no seccomp filter and no signal of its own to take.
+
+        Returns:
+            None if it could not be asked now; ``alternate.REFUSED`` if it can never be.
         """
         ...
 

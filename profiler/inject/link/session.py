@@ -44,7 +44,7 @@ class Session:
         self.end_reason = ""
         self._injector = injector
         self._program = Program(pid)
-        self._grants = Grants(injector.stopper, self.is_replaced)
+        self._grants = Grants(injector.stopper, injector.ask_alternate, self.is_replaced)
         self._control: Control | None = None
         self._entry: Entry | None = None
         self._ring_descriptor = -1
@@ -111,7 +111,7 @@ class Session:
             raise AttachFailedError("the attach is over")
         probes = [
             (each.tid, sp, each.alternate_start, each.alternate_bytes)
-            for each in stack_probe.find(self._injector.stopper, self._scratch_addr)
+            for each in stack_probe.find(self._injector.stopper, self._injector.ask_alternate)
             for sp in each.sps
         ]
         error = self._control.start(probes, Standstill(self.pid).lasts)

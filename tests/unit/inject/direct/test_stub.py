@@ -33,6 +33,7 @@ def test_layout_of_our_memory_is_filled_in(made: machine_code.MachineCode) -> No
     cut = Stub.of(made)
     at = made.symbols["stub_data"] - made.symbols["stub_begin"]
     filled = struct.unpack_from("<4Q", cut.code, at)
+    assert cut.answer_offset == at + 8 * STATE.index("answer")
     assert STATE[:4] == ["all_bytes", "code_bytes", "entry", "naps"]
     assert filled == (cut.all_bytes, len(made.code), made.symbols["agent_main"], stub.NAPS)
     assert cut.all_bytes == cut.code_bytes + 4096 + stub.STACK_BYTES
@@ -59,7 +60,7 @@ def test_state_is_written_in_the_order_in_which_it_is_read(made: machine_code.Ma
     listed = re.search(r"const u64 state\[\] = \{(.*?)\};", DIVERT, re.DOTALL)
     assert listed
     written = [word.strip().removeprefix("r->") for word in listed[1].split(",")]
-    assert written == [name.removeprefix("own_") for name in STATE[4:]]
+    assert written == [name.removeprefix("own_") for name in STATE[5:]]
     cut = Stub.of(made)
     assert len(cut.code) - cut.state_offset == 8 * len(written)
 

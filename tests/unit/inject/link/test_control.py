@@ -34,7 +34,7 @@ class FakeMemory:
 
     def __init__(self, state: int, error: int, fd: int) -> None:
         self.pid = os.getpid()
-        self.boot = abi.BOOT.pack(1, state, error, fd, 7, 1, 0, 0, 0, GATE_ADDR, 0, 0, 0)
+        self.boot = abi.BOOT.pack(1, state, error, fd, 7, 1, 0, 0, 0, GATE_ADDR, *(0,) * 6)
         self.written: dict[int, bytes] = {}
 
     def read(self, start: int, size_bytes: int) -> bytes:

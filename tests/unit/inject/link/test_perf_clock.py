@@ -238,7 +238,9 @@ def lender(opened: list[tuple[perf_clock.Kind, int]]) -> Iterator[socket.socket]
     """The agent's end of a connection to a lender that holds files in place of clocks."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours:
-        file_lender.start(os.getpid(), theirs, Grants(BriefStop(os.getpid()), lambda: False))
+        file_lender.start(
+            os.getpid(), theirs, Grants(BriefStop(os.getpid()), lambda _: None, lambda: False)
+        )
         ours.settimeout(10)
         yield ours
 

@@ -27,6 +27,9 @@ class FakeInjector:
         self.stopper = BriefStop(pid)
         self.calls: list[str] = []
 
+    def ask_alternate(self, tid: int) -> None:
+        """Nobody answers."""
+
     def leave(self) -> None:
         self.calls.append("leave")
 

@@ -1,0 +1,99 @@
+"""Have a thread of the target write down where its alternate signal stack is.
+
+It is sent through the stub, as the first one was, makes one system call there and takes up its work
+again by itself, also if the host dies meanwhile. The stub holds the state of one thread at a time:
+nobody is sent there before the last one has left.
+"""
+
+from __future__ import annotations
+
+import time
+
+from ...linux.tasks import cpu_ns, read_call
+from ...wire import control_abi as abi
+from ..link.alternate import Alternate
+from ..link.target_memory import TargetMemory
+from .divert import Diverter, Result
+from .stub import Stub
+
+# Within the stub a thread makes three system calls: some microseconds.
+LEFT_CPU_NS = 300_000
+ANSWER_LIMIT_S = 0.005
+ANSWER_INTERVAL_S = 0.00005
+NO_ANSWER = b"\xff" * abi.ALTERNATE.size
+
+
+class AlternateAsk:
+    """See the module. One caller at a time.
+
+    Args:
+        memory: of the target.
+        stub: as it has been written.
+        place: where, runtime_addr.
+        boot_addr: runtime_addr of ``struct boot``, where the answers are written.
+        first_tid: the thread that has made ours.
+    """
+
+    def __init__(
+        self, memory: TargetMemory, stub: Stub, place: int, boot_addr: int, first_tid: int
+    ) -> None:
+        self._memory = memory
+        self._begin, self._end = place, place + len(stub.code)
+        self._answer_addr = boot_addr + abi.AT_ALTERNATE
+        memory.write(place + stub.answer_offset, self._answer_addr.to_bytes(8, "little"))
+        state_addr = place + stub.state_offset
+        state = stub.code[stub.state_offset :]
+        self._diverter = Diverter(memory.fd, state, 0, state_addr, place + stub.ask_offset)
+        self._is_awaited = False
+        self._note(first_tid)
+
+    def ask(self, tid: int) -> Alternate | None:
+        """Ask a thread that runs; it is stopped for some 0.1 ms.
+
+        Returns:
+            None if it could not be asked now, or has not answered in time.
+        """
+        if self._is_awaited and tid == self._tid:
+            late = self._answer()
+            if late is not None:
+                return late
+        if not self.is_free():
+            return None
+        self._memory.write(self._answer_addr, NO_ANSWER)
+        self._is_awaited = False
+        if self._diverter.divert(tid) is not Result.DONE:
+            return None
+        self._note(tid)
+        self._is_awaited = True
+        for _ in range(round(ANSWER_LIMIT_S / ANSWER_INTERVAL_S)):
+            found = self._answer()
+            if found is not None:
+                return found
+            time.sleep(ANSWER_INTERVAL_S)
+        return None
+
+    def is_free(self) -> bool:
+        """Tell whether the last thread that was sent there has left the stub."""
+        try:
+            call = read_call(self._memory.pid, self._tid)
+        except OSError:  # it has ended
+            return True
+        if call is not None:
+            return not self._begin <= call.pc < self._end
+        return cpu_ns(self._memory.pid, self._tid) - self._released_ns >= LEFT_CPU_NS
+
+    def end(self) -> None:
+        """Trace no more."""
+        self._diverter.end()
+
+    def _note(self, tid: int) -> None:
+        self._tid = tid
+        self._released_ns = cpu_ns(self._memory.pid, tid)
+
+    def _answer(self) -> Alternate | None:
+        found = self._memory.read(self._answer_addr, abi.ALTERNATE.size)
+        if len(found) < abi.ALTERNATE.size or found == NO_ANSWER:
+            return None
+        start, _, size_bytes = abi.ALTERNATE.unpack(found)
+        self._is_awaited = False
+        return Alternate(start, size_bytes)
