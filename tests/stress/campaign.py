@@ -22,7 +22,8 @@ import numpy as np
 from harness import Run
 from load import READY_S
 
-QUIET, ELSEWHERE, ATTACHED = KINDS = ("quiet", "elsewhere", "attached")
+KINDS: tuple[str, ...] = ("quiet", "elsewhere", "attached")
+QUIET, ELSEWHERE, ATTACHED = KINDS
 PHASES = 40
 FEWEST = 5  # attaches of a phase
 QUANTILES = {"p50": 0.5, "p99": 0.99, "p999": 0.999, "max": 1.0}
