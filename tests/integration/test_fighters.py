@@ -29,7 +29,8 @@ SETTLED_S = 10.0
 # What a program changes all the time, as the receipt tells it.
 OWN_CHANGES = {
     "actions": r"SIGURG|SIGWINCH|Sig(Cgt|Ign|Blk|Pnd)|ShdPnd",
-    "strangers": r"Sig(Cgt|Blk|Pnd)|ShdPnd",
+    "strangers": r"Sig(Cgt|Blk|Pnd)|ShdPnd|/proc/\d+/task",
+    "count": r"/proc/\d+/task",
     "tracing": r"Sig(Blk|Pnd)|ShdPnd",
     "storm": r"thread \d+ \(fighters\)|Sig(Blk|Pnd)",
     "unmap-vdso": r"vdso",
