@@ -31,10 +31,11 @@ GLIBC_SIGNALS = 1 << (32 - 1) | 1 << (33 - 1)
 # as the loader's thread always did.
 INJECTED_THREADS = ("gmain", "gdbus", "gum-js-loop", "pool-frida", "pool-spawner", "flametap")
 # Signals that are blocked for a moment while a thread is started: all but SIGKILL and SIGSTOP; by
-# Go with cgo, which uses glibc, all but glibc's own two. A snapshot with such a mask does not show
-# the mask that the thread has otherwise.
+# Go with cgo, which uses glibc, all but glibc's own two; by musl all but its three. A snapshot with
+# such a mask does not show the mask that the thread has otherwise.
 STARTING_ALL = (1 << 64) - 1 - (1 << signal.SIGKILL - 1) - (1 << signal.SIGSTOP - 1)
-STARTING = (STARTING_ALL, STARTING_ALL & ~GLIBC_SIGNALS)
+MUSL_SIGNALS = sum(1 << (number - 1) for number in (32, 33, 34))
+STARTING = (STARTING_ALL, STARTING_ALL & ~GLIBC_SIGNALS, STARTING_ALL & ~MUSL_SIGNALS)
 # Signals that report a fault.
 FAULTS = sum(1 << (number - 1) for number in fault_signals.FAULTS)
 # Signals that the agent may use: agent/main.c.
