@@ -63,10 +63,9 @@ struct control {
     unsigned int call;                    /* enum control_call */
     int result;                           /* 0, or what the call says; below 0: -errno */
     unsigned long long arguments[4];
-    /* The answer to CONTROL_PREPARE: descriptors in our thread's own table, -1 for none, and memory for stack_probe.py. */
+    /* The answer to CONTROL_PREPARE: descriptors in our thread's own table, -1 for none. */
     int ring_fd;
     int host_end_fd;
-    unsigned long long scratch;
     /* libc's struct pthread, which the host has looked at: from the thread pointer to these; 0: unknown (agent.h). */
     unsigned long long tid_offset;
     unsigned long long stack_notes_offset;

@@ -39,7 +39,6 @@ static i32 serve_prepare(struct control *control)
     a->robust_list_offset = control->robust_list_offset;
     control->ring_fd = a->ring_fd;
     control->host_end_fd = a->host_end_fd;
-    control->scratch = (u64)a->text;
     return 0;
 }
 

@@ -164,19 +164,20 @@ static void alternate_take(struct agent *a, struct thread_slot *slot)
     alternate_note(a, slot);
 }
 
-/* Ask the host for the alternate stack of a thread that stays in doubt, again if it was not met while it ran. `start` and `end`
- * are those of its own stack. */
-static void alternate_settle(struct agent *a, struct thread_slot *slot, u64 start, u64 end)
+/* Ask the host for the alternate stack of a thread that stays in doubt, again if it was not met while it ran.
+ * Nobody is asked about a thread with an unknown own stack. */
+static void alternate_settle(struct agent *a, struct thread_slot *slot, u64 own_stack_end)
 {
     u64 now_ns = now_ns_sigsafe();
     if (!slot->alternate_from_ns) {
         slot->alternate_from_ns = now_ns + ALTERNATE_DOUBT_NS;
         slot->alternate_pause_ns = ALTERNATE_DOUBT_NS;
     }
-    if (slot->alternate_asks >= ALTERNATE_ASKS_MAX || now_ns < slot->alternate_from_ns || slot->owner != OWNER_TARGET || !end)
+    if (slot->alternate_asks >= ALTERNATE_ASKS_MAX || now_ns < slot->alternate_from_ns || slot->owner != OWNER_TARGET ||
+        !own_stack_end)
         return;
     slot->alternate_from_ns = now_ns + slot->alternate_pause_ns;
     if (slot->alternate_pause_ns < ALTERNATE_PAUSE_MAX_NS)
         slot->alternate_pause_ns *= 2;
-    alternate_ask(a, slot, start, end);
+    alternate_ask(a, slot);
 }

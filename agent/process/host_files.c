@@ -21,8 +21,8 @@ struct request {
     u32 tid;
     u32 signo;                            /* for a clock, as all below; 0: the request is for the file */
     u64 table_addr;                       /* of clock_table; 0 in the answer: refused */
-    u64 cookie;                           /* with ASK_STACK: start of the thread's own stack; in the answer, of its alternate one */
-    u64 period_ns;                        /* mean interval between two samples; with ASK_STACK: end, or bytes in the answer */
+    u64 cookie;                           /* in the answer to ASK_STACK: start of the stack */
+    u64 period_ns;                        /* mean interval between two samples; in the answer to ASK_STACK: bytes of the stack */
     u64 clock;                            /* enum clock_kind; CLOCK_NONE: to let our signal in; ASK_STACK */
 };
 
@@ -119,11 +119,11 @@ static void admission_ask(const struct agent *a, struct thread_slot *slot)
         store_release_u32(&slot->is_admitted, 0);
 }
 
-/* Ask the host for a thread's alternate stack: only the thread itself can tell it, by a system call that the host has it make.
- * Its answer is written to its own stack, from `start` to `end`, below what it uses. */
-static void alternate_ask(struct agent *a, struct thread_slot *slot, u64 start, u64 end)
+/* Ask the host for a thread's alternate stack: only the thread itself can tell it, by a system call that the host has it
+ * make. */
+static void alternate_ask(struct agent *a, struct thread_slot *slot)
 {
-    struct request request = {slot->tid, (u32)a->signo, (u64)a->clock_table, start, end, ASK_STACK};
+    struct request request = {slot->tid, (u32)a->signo, (u64)a->clock_table, 0, 0, ASK_STACK};
     slot->alternate_asks += host_ask(a, &request);
 }
 

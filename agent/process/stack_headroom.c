@@ -171,9 +171,9 @@ static u32 room_for_signal(struct agent *a, struct thread_slot *slot)
     if (alternate_is_quiet(a, slot))
         return ROOM_ENOUGH;
     if (slot->tid == a->pid)
-        alternate_settle(a, slot, a->map->main_stack.start, a->map->main_stack.end);
+        alternate_settle(a, slot, a->map->main_stack.end);
     else
-        alternate_settle(a, slot, slot->stack_start, slot->stack_end);
+        alternate_settle(a, slot, slot->stack_end);
     return ROOM_IN_DOUBT;
 }
 

@@ -21,9 +21,9 @@ PREPARE, START, RECIPES, PAUSE, RATE, STOP, LEAVE, CONNECT = range(1, 9)
 # struct control: indexes of the futexes, as an array of u32, and offsets of the rest.
 REQUEST, ANSWERED = 0, 1
 AT_CALL, AT_RESULT, AT_ARGUMENTS = 8, 12, 16
-PREPARED = struct.Struct("<iiQ")  # at 48: ring_fd, host_end_fd, scratch
+PREPARED = struct.Struct("<ii")  # ring_fd, host_end_fd
 AT_PREPARED = 48
-AT_OFFSETS = 64  # tid_offset, stack_notes_offset, robust_list_offset
-AT_COUNT = 88
-AT_WORDS = 96
+AT_OFFSETS = 56  # tid_offset, stack_notes_offset, robust_list_offset
+AT_COUNT = 80
+AT_WORDS = 88
 PROBE = struct.Struct("<QQQq")  # struct control_probe: tid, sp, alternate stack: start, bytes

@@ -44,7 +44,6 @@ class Prepared(NamedTuple):
     error: int  # errno, 0 for none
     ring_fd: int
     host_end_fd: int
-    scratch_addr: int  # runtime_addr of memory that a thread of the target may use for us
 
 
 class Control:

@@ -48,7 +48,6 @@ class Session:
         self._control: Control | None = None
         self._entry: Entry | None = None
         self._ring_descriptor = -1
-        self._scratch_addr = 0
         self._is_stopped = False
         self._is_leaving = False
 
@@ -83,7 +82,6 @@ class Session:
         prepared = control.prepare(max(1, round(rate_hz)), filtered, clocks, known)
         if prepared.error:
             raise could_not_prepare(prepared.error, self.pid)
-        self._scratch_addr = prepared.scratch_addr
         self._ring_descriptor = control.open_file(prepared.ring_fd)
         if prepared.host_end_fd >= 0:
             link = host_socket.take(entry.tid, prepared.host_end_fd)

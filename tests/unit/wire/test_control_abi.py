@@ -30,7 +30,6 @@ FIELDS = {
     "arguments": control_abi.AT_ARGUMENTS,
     "ring_fd": control_abi.AT_PREPARED,
     "host_end_fd": control_abi.AT_PREPARED + 4,
-    "scratch": control_abi.AT_PREPARED + 8,
     "tid_offset": control_abi.AT_OFFSETS,
     "stack_notes_offset": control_abi.AT_OFFSETS + 8,
     "robust_list_offset": control_abi.AT_OFFSETS + 16,
