@@ -35,8 +35,7 @@ enum divert_result {
 struct divert {
     i32 tid;
     i32 memory_fd;                        /* /proc/PID/mem */
-    u64 stub_addr;                        /* runtime_addr in the target: where to write */
-    u64 entry_addr;                       /* where to send the thread */
+    u64 stub_addr;                        /* runtime_addr in the target */
     u8 *stub;                             /* the host's copy, filled in but for the thread's state */
     u64 stub_bytes;
     u64 state_offset;                     /* of `mask` in it */
@@ -175,7 +174,7 @@ static i32 stopped_divert(struct divert *d)
         return DIVERT_NO_WRITE;
     }
     d->thread_pointer = registers.fs_base;
-    registers.rip = d->entry_addr;
+    registers.rip = d->stub_addr;
     registers.orig_rax = ~0ULL;           /* in no call that the kernel would begin again */
     vector.base = (u64)&registers;
     return trace_call(PTRACE_SETREGSET, d->tid, NT_PRSTATUS, (u64)&vector) < 0 ? DIVERT_NOT_NOW : DIVERT_DONE;

@@ -45,13 +45,13 @@ HOST_S = 60.0
 GONE_S = 120.0
 STOPPED_S = 1.0
 # The calls of an attach in the order in which they come first: seize, interrupt, registers, mask,
-# signals of thread and process, sequence, registers, detach; stub, code, boot, go, answer, gate,
-# restorer. A thread that computes is looked at, and sent to the stub once more.
+# signals of thread and process, sequence, registers, detach; stub, code, boot, go, gate, restorer.
 STEPS = [
     *(("ptrace", step) for step in range(1, 10)),
-    *(("pwrite64", step) for step in range(1, 9)),
+    *(("pwrite64", step) for step in range(1, 7)),
 ]
-LATER = [("ptrace", step) for step in range(10, 20)]
+# A thread that computes is looked at, and sent to the stub once more; its answer is one write more.
+LATER = [*(("ptrace", step) for step in range(10, 20)), ("pwrite64", 7)]
 FEW = [("ptrace", 2), ("ptrace", 8), ("ptrace", 9), ("pwrite64", 1), ("pwrite64", 3)]
 # One that waits in every way there is, and one whose threads all compute.
 TARGETS = ["parked short", "ratio"]

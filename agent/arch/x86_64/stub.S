@@ -3,8 +3,8 @@
  * before the agent is there and after it has gone. The host fills this piece in and writes it into executable bytes of
  * the target that nothing uses (profiler/inject/direct/slack.py). It is part of the machine code only to be shipped.
  *
- * A thread that the agent has to know the alternate signal stack of is sent to `stub_ask` in the same way, after the one
- * before has left (profiler/inject/direct/alternate_ask.py): there is one state for all.
+ * Other threads may be sent here later: with `answer` filled in, a thread writes its alternate signal stack there and makes
+ * no thread. There is one state for all, so each waits for the one before to leave (profiler/inject/direct/alternate_ask.py).
  *
  * Nothing here waits for the host. The thread that is diverted goes on by itself, with all its registers, flags and its
  * mask, also if the host dies at once. Our thread ends by itself unless `boot.go` is set in time.
@@ -14,7 +14,7 @@
  * System calls change rcx, r11 and rax only; they are loaded last.
  */
         .text
-        .globl  stub_begin, stub_ask, stub_nap, stub_data, stub_end
+        .globl  stub_begin, stub_nap, stub_data, stub_end
         .balign 16
 stub_begin:
         mov     $14, %eax                       # rt_sigprocmask(SIG_SETMASK, all, 0, 8)
@@ -23,6 +23,9 @@ stub_begin:
         xor     %edx, %edx
         mov     $8, %r10d
         syscall
+        mov     answer(%rip), %rsi
+        test    %rsi, %rsi
+        jnz     ask
         mov     $56, %eax                       # clone: VM|FS|FILES|SIGHAND|THREAD|SYSVSEM|SETTLS, tls 0, the same rsp
         mov     $0xd0f00, %edi
         xor     %esi, %esi
@@ -31,6 +34,10 @@ stub_begin:
         syscall
         test    %rax, %rax
         jz      born
+        jmp     back
+ask:    mov     $131, %eax                      # sigaltstack(0, answer)
+        xor     %edi, %edi
+        syscall
 back:   lea     flags(%rip), %rsp
         popfq                                   # nothing below changes flags
         mov     own_rsp(%rip), %rsp
@@ -99,19 +106,6 @@ leave:  mov     $60, %eax
         xor     %edi, %edi
         syscall
 
-stub_ask:                                       # another thread, later: it writes down its alternate stack
-        mov     $14, %eax                       # rt_sigprocmask(SIG_SETMASK, all, 0, 8)
-        mov     $2, %edi
-        lea     all_signals(%rip), %rsi
-        xor     %edx, %edx
-        mov     $8, %r10d
-        syscall
-        mov     $131, %eax                      # sigaltstack(0, answer)
-        xor     %edi, %edi
-        mov     answer(%rip), %rsi
-        syscall
-        jmp     back
-
         .balign 8
 all_signals:
         .quad   -1
@@ -122,7 +116,7 @@ all_bytes:      .quad   0
 code_bytes:     .quad   0
 entry:          .quad   0                       # offset of agent_main
 naps:           .quad   0
-answer:         .quad   0                       # boot.alternate_start
+answer:         .quad   0                       # address of boot.alternate_start; 0: make our thread
 mask:           .quad   0
 flags:          .quad   0
 own_rip:        .quad   0

@@ -14,7 +14,6 @@ from ...wire import control_abi as abi
 from ..link.alternate import Alternate
 from ..link.target_memory import TargetMemory
 from .divert import Diverter, Result
-from .stub import Stub
 
 # Within the stub a thread makes three system calls: some microseconds.
 LEFT_CPU_NS = 300_000
@@ -28,24 +27,21 @@ class AlternateAsk:
 
     Args:
         memory: of the target.
-        stub: as it has been written.
-        place: where, runtime_addr.
+        diverter: has sent there the thread that made ours.
+        place: of the stub, runtime_addr from begin to end.
         boot_addr: runtime_addr of ``struct boot``, where the answers are written.
-        first_tid: the thread that has made ours.
     """
 
     def __init__(
-        self, memory: TargetMemory, stub: Stub, place: int, boot_addr: int, first_tid: int
+        self, memory: TargetMemory, diverter: Diverter, place: range, boot_addr: int
     ) -> None:
         self._memory = memory
-        self._begin, self._end = place, place + len(stub.code)
+        self._diverter = diverter
+        self._place = place
         self._answer_addr = boot_addr + abi.AT_ALTERNATE
-        memory.write(place + stub.answer_offset, self._answer_addr.to_bytes(8, "little"))
-        state_addr = place + stub.state_offset
-        state = stub.code[stub.state_offset :]
-        self._diverter = Diverter(memory.fd, state, 0, state_addr, place + stub.ask_offset)
+        diverter.set_answer(self._answer_addr)
         self._is_awaited = False
-        self._note(first_tid)
+        self._note(diverter.tid)
 
     def ask(self, tid: int) -> Alternate | None:
         """Ask a thread that runs; it is stopped for some 0.1 ms.
@@ -79,7 +75,7 @@ class AlternateAsk:
         except OSError:  # it has ended
             return True
         if call is not None:
-            return not self._begin <= call.pc < self._end
+            return call.pc not in self._place
         return cpu_ns(self._memory.pid, self._tid) - self._released_ns >= LEFT_CPU_NS
 
     def end(self) -> None:

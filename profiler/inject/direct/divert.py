@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import struct
 from collections.abc import Callable
 from enum import IntEnum
 from functools import lru_cache
@@ -19,6 +20,7 @@ from ...errors import CannotAttachError
 from ...linux import scheduling
 from ...linux.brief_stop import TracingThread
 from ...linux.eintr_restart import ENDED_BY_STOPS
+from .stub import Stub
 
 # How long a thread may take to stop. One that waits for a CPU may take longer: another is tried.
 STOP_LIMIT_S = 0.02
@@ -48,7 +50,6 @@ class _Divert(ctypes.Structure):  # struct divert
         ("tid", ctypes.c_int32),
         ("memory_fd", ctypes.c_int32),
         ("stub_addr", ctypes.c_uint64),
-        ("entry_addr", ctypes.c_uint64),
         ("stub", ctypes.c_void_p),
         ("stub_bytes", ctypes.c_uint64),
         ("state_offset", ctypes.c_uint64),
@@ -67,43 +68,45 @@ class Diverter:
 
     Args:
         memory_fd: ``/proc/PID/mem`` of the process, open for writing.
-        code: what to write: the stub, or its end, from the thread's state on.
-        state_offset: where in it the thread's state belongs.
-        code_addr: where to write it, runtime_addr.
-        entry_addr: where to send the thread, runtime_addr.
+        stub: what to write.
+        stub_addr: where, runtime_addr.
 
     Attributes:
         stopped_s: how long the last thread was stopped.
+        tid: the last thread.
         thread_pointer: that of the last thread that was diverted, runtime_addr.
     """
 
-    def __init__(
-        self, memory_fd: int, code: bytes, state_offset: int, code_addr: int, entry_addr: int
-    ) -> None:
-        self._stub = ctypes.create_string_buffer(code, len(code))
+    def __init__(self, memory_fd: int, stub: Stub, stub_addr: int) -> None:
+        self._stub = ctypes.create_string_buffer(stub.code, len(stub.code))
+        self._answer_offset = stub.answer_offset
         calls = (ctypes.c_uint32 * len(ENDED_BY_STOPS))(*ENDED_BY_STOPS)
         self._calls = calls  # referenced: the structure holds its address
         self._divert = _Divert(
             memory_fd=memory_fd,
-            stub_addr=code_addr,
-            entry_addr=entry_addr,
+            stub_addr=stub_addr,
             stub=ctypes.addressof(self._stub),
-            stub_bytes=len(code),
-            state_offset=state_offset,
+            stub_bytes=len(stub.code),
+            state_offset=stub.state_offset,
             eintr_calls=ctypes.addressof(calls),
             eintr_call_count=len(calls),
             wait_ns=int(STOP_LIMIT_S * 1e9),
         )
         self._function = _function()
         self._tracing = TracingThread()
+        self.tid = 0
         self.stopped_s = 0.0
         self.thread_pointer = 0
+
+    def set_answer(self, addr: int) -> None:
+        """Have later threads write their alternate stacks to a runtime_addr, and do no more."""
+        struct.pack_into("<Q", self._stub, self._answer_offset, addr)
 
     def divert(self, tid: int) -> Result:
         """Try one thread. Only after ``DONE`` has anything of its process changed but zeros that
         nobody uses.
         """
-        self._divert.tid = tid
+        self.tid = self._divert.tid = tid
         results: list[int] = []
 
         def call() -> bool:

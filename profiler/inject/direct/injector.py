@@ -73,7 +73,6 @@ class DirectInjector:
         self._tid = 0
         self._stub_addr = 0
         self._stub_bytes = 0
-        self._diverted_tid = 0
         self._alternate_ask: AlternateAsk | None = None
         self._is_given_up = threading.Event()
 
@@ -89,7 +88,9 @@ class DirectInjector:
         stub = Stub.of(made)
         place = self._place(memory, stub)
         before = tasks(self.pid)
-        thread_pointer = self._divert(memory, stub, place)
+        diverter = Diverter(memory.fd, stub, place)
+        self._divert(diverter)
+        thread_pointer = diverter.thread_pointer
         self._stub_addr, self._stub_bytes = place, len(stub.code)
         region = self._wait_until_born(before, place + stub.nap_offset, stub.all_bytes)
         boot = region + stub.code_bytes
@@ -105,7 +106,8 @@ class DirectInjector:
             ),
         )
         memory.write(boot, b"\1\0\0\0")  # go
-        self._alternate_ask = AlternateAsk(memory, stub, place, boot, self._diverted_tid)
+        where = range(place, place + len(stub.code))
+        self._alternate_ask = AlternateAsk(memory, diverter, where, boot)
         return Entry(self._tid, boot, thread_pointer)
 
     def _place(self, memory: TargetMemory, stub: Stub) -> int:
@@ -119,10 +121,9 @@ class DirectInjector:
                     raise
             time.sleep(OTHERS_INTERVAL_S)
 
-    def _divert(self, memory: TargetMemory, stub: Stub, place: int) -> int:
-        """Send a thread to the stub; returns its thread pointer."""
+    def _divert(self, diverter: Diverter) -> None:
+        """Send a thread to the stub."""
         candidates = Candidates(self.pid)
-        diverter = Diverter(memory.fd, stub.code, stub.state_offset, place, place)
         result = Result.NOT_NOW
         end_s = time.monotonic() + TRIES_LIMIT_S
         try:
@@ -133,8 +134,7 @@ class DirectInjector:
                     result = diverter.divert(tid)
                     if result is Result.DONE:
                         self.stopped_s = diverter.stopped_s
-                        self._diverted_tid = tid
-                        return diverter.thread_pointer
+                        return
                     if result is Result.NO_WRITE:
                         raise CannotAttachError(
                             f"the kernel lets nobody write to the memory of process {self.pid}",

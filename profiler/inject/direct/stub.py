@@ -20,16 +20,14 @@ class Stub:
 
     Attributes:
         code: its bytes, without the state of the thread that will run it.
-        ask_offset: where in it a thread begins that writes down its alternate stack.
         nap_offset: where in it our thread's nap is: it names that to nanosleep(2).
-        answer_offset: where the address for that belongs.
+        answer_offset: where the address belongs to which a thread writes its alternate stack.
         state_offset: where the thread's state belongs.
         code_bytes: of the agent, at the start of our memory in the target.
         all_bytes: of that memory: code, ``boot`` (one page), stack.
     """
 
     code: bytes
-    ask_offset: int
     nap_offset: int
     answer_offset: int
     state_offset: int
@@ -39,8 +37,8 @@ class Stub:
     @classmethod
     def of(cls, made: MachineCode) -> Stub:
         """Cut the stub out of the agent's machine code, and fill in the layout of our memory."""
-        begin, ask, end, nap, data = (
-            made.symbols[f"stub_{name}"] for name in ("begin", "ask", "end", "nap", "data")
+        begin, end, nap, data = (
+            made.symbols[f"stub_{name}"] for name in ("begin", "end", "nap", "data")
         )
         code_bytes = len(made.code)
         all_bytes = code_bytes + mmap.PAGESIZE + STACK_BYTES
@@ -49,4 +47,4 @@ class Stub:
             code, data - begin, all_bytes, code_bytes, made.symbols["agent_main"], NAPS
         )
         answer = data - begin + _LAYOUT.size
-        return cls(bytes(code), ask - begin, nap - begin, answer, answer + 8, code_bytes, all_bytes)
+        return cls(bytes(code), nap - begin, answer, answer + 8, code_bytes, all_bytes)
