@@ -211,7 +211,7 @@ def tables(data: Data) -> list[Table]:
 
 BENCH = Bench(
     "attach",
-    "one attach by flametap and by peers: duration, longest stop, memory, what is left",
+    "duration of an attach, its longest stop, its memory and what it leaves",
     arguments,
     measure,
     tables,

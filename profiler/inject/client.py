@@ -28,7 +28,7 @@ from .link.endings import END_REASONS
 from .rpc import MAX_PACKET_BYTES, decode, encode
 from .ways import AUTO
 
-# It ends once it has let go of the target, which takes some milliseconds; longer on a busy machine.
+# It lets go of the target within milliseconds, later on a busy machine, and ends.
 EXIT_TIMEOUT_S = 6.0
 # Longer than any call takes. Then it was stopped, or a thread of the target is frozen in the middle
 # of a call: it lets go when it can, without us.

@@ -120,8 +120,13 @@ def read_task_times(pid: int, tid: int, proc: str = PROC, *, is_exact: bool) -> 
     cpu_ns = None
     if is_exact:
         with contextlib.suppress(FileNotFoundError):  # a kernel without CONFIG_SCHED_INFO
-            cpu_ns = int(_read(f"{proc}/{pid}/task/{tid}/schedstat").split()[0])
+            cpu_ns = read_task_cpu_ns(pid, tid, proc)
     return TaskTimes(user_ns * unit_ns, system_ns * unit_ns, faults, cpu_ns)
+
+
+def read_task_cpu_ns(pid: int, tid: int, proc: str = PROC) -> int:
+    """The exact CPU time of a thread. ``FileNotFoundError``, too, without CONFIG_SCHED_INFO."""
+    return int(_read(f"{proc}/{pid}/task/{tid}/schedstat").split()[0])
 
 
 def read_start_ticks(pid: int, proc: str = PROC) -> int:

@@ -56,11 +56,10 @@ def read_call(pid: int, tid: int, proc: str = "/proc") -> Call | None:
     return Call(number, tuple(arguments), sp, pc)
 
 
-def cpu_ns(pid: int, tid: int, proc: str = "/proc") -> int:
-    """Return the CPU time that a thread has used; 0 if nobody can tell. proc(5), ``schedstat``."""
+def cpu_ns(pid: int, tid: int) -> int:
+    """Return the CPU time that a thread has used; 0 if nobody can tell."""
     try:
-        with open(f"{proc}/{pid}/task/{tid}/schedstat", "rb") as file:
-            return int(file.read().split()[0])
+        return procfs.read_task_cpu_ns(pid, tid)
     except (OSError, ValueError, IndexError):
         return 0
 
