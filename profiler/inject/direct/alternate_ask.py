@@ -10,8 +10,7 @@ from __future__ import annotations
 import time
 
 from ...linux.tasks import cpu_ns, read_call
-from ...wire import control_abi as abi
-from ..link.alternate import Alternate
+from ..link.alternate import Alternate, Answer
 from ..link.target_memory import TargetMemory
 from .divert import Diverter, Result
 
@@ -19,7 +18,6 @@ from .divert import Diverter, Result
 LEFT_CPU_NS = 300_000
 ANSWER_LIMIT_S = 0.005
 ANSWER_INTERVAL_S = 0.00005
-NO_ANSWER = b"\xff" * abi.ALTERNATE.size
 
 
 class AlternateAsk:
@@ -38,8 +36,8 @@ class AlternateAsk:
         self._memory = memory
         self._diverter = diverter
         self._place = place
-        self._answer_addr = boot_addr + abi.AT_ALTERNATE
-        diverter.set_answer(self._answer_addr)
+        self._answer = Answer(memory, boot_addr)
+        diverter.set_answer(self._answer.addr)
         self._is_awaited = False
         self._note(diverter.tid)
 
@@ -50,20 +48,22 @@ class AlternateAsk:
             None if it could not be asked now, or has not answered in time.
         """
         if self._is_awaited and tid == self._tid:
-            late = self._answer()
+            late = self._answer.read()
             if late is not None:
+                self._is_awaited = False
                 return late
         if not self.is_free():
             return None
-        self._memory.write(self._answer_addr, NO_ANSWER)
+        self._answer.clear()
         self._is_awaited = False
         if self._diverter.divert(tid) is not Result.DONE:
             return None
         self._note(tid)
         self._is_awaited = True
         for _ in range(round(ANSWER_LIMIT_S / ANSWER_INTERVAL_S)):
-            found = self._answer()
+            found = self._answer.read()
             if found is not None:
+                self._is_awaited = False
                 return found
             time.sleep(ANSWER_INTERVAL_S)
         return None
@@ -85,11 +85,3 @@ class AlternateAsk:
     def _note(self, tid: int) -> None:
         self._tid = tid
         self._released_ns = cpu_ns(self._memory.pid, tid)
-
-    def _answer(self) -> Alternate | None:
-        found = self._memory.read(self._answer_addr, abi.ALTERNATE.size)
-        if len(found) < abi.ALTERNATE.size or found == NO_ANSWER:
-            return None
-        start, _, size_bytes = abi.ALTERNATE.unpack(found)
-        self._is_awaited = False
-        return Alternate(start, size_bytes)

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from ...linux import ptrace, remote_syscall
 from ...linux.syscalls import syscall_number
-from ...wire import control_abi as abi
-from ..link.alternate import REFUSED, Alternate
+from ..link.alternate import REFUSED, Alternate, Answer
 from ..link.stopper import Stopper
 from ..link.target_memory import TargetMemory
 
@@ -30,16 +29,12 @@ def ask(stopper: Stopper, memory: TargetMemory, boot_addr: int, tid: int) -> Alt
     if not instruction:
         return REFUSED
     results: list[int | None] = []
-    answer_addr = boot_addr + abi.AT_ALTERNATE
+    answer = Answer(memory, boot_addr)
 
     def step() -> None:
         if not ptrace.is_in_critical_section(tid):
-            call = (SYS_SIGALTSTACK, 0, answer_addr)
+            call = (SYS_SIGALTSTACK, 0, answer.addr)
             results.append(remote_syscall.execute(tid, *call, instruction=instruction))
 
     stopper.look(tid, step)
-    found = memory.read(answer_addr, abi.ALTERNATE.size)
-    if results != [0] or len(found) < abi.ALTERNATE.size:
-        return None
-    start, _, size_bytes = abi.ALTERNATE.unpack(found)
-    return Alternate(start, size_bytes)
+    return answer.read() if results == [0] else None
