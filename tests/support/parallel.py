@@ -30,6 +30,8 @@ QUIET = (
     "tests/integration/test_nothing_lost.py",  # samples that come in time
     "tests/integration/test_parked.py::test_parked_threads_are_never_woken_and_always_seen",
     "tests/integration/test_perf_clock.py",  # samples by the second
+    "tests/integration/test_python_stacks.py::"
+    "test_threads_that_live_for_milliseconds_have_their_functions",  # met before they end
     "tests/integration/test_record.py::"
     "test_two_functions_with_three_to_one_work_get_three_to_one_cpu",
     "tests/integration/test_truth.py",  # shares
