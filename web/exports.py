@@ -20,7 +20,8 @@ from werkzeug.wsgi import FileWrapper
 from flametap.analysis.frame_filter import Language
 from flametap.analysis.selection import Selection
 from flametap.analysis.shape import PLAIN, Shape
-from flametap.export import FORMATS, ExportRequest
+from flametap.export import FORMATS
+from flametap.export.request import ExportRequest
 from flametap.model import Status
 
 from .shaped_export import ShapedExport

@@ -9,7 +9,7 @@ from flametap.analysis.calltree import CallTree
 from flametap.analysis.shape import TARGETED, Shape, Verb, in_order, is_idle
 from flametap.analysis.shaped_stack import StackStep, shaped
 from flametap.analysis.tree_view import TreeIndex
-from flametap.export import StackShaper
+from flametap.export.request import StackShaper
 
 from .names import plain, split
 from .shapes import ORIGINS, Shaper

@@ -21,5 +21,6 @@ class CaptureOptions:
     inlines: bool = True
     symbol_dirs: tuple[str, ...] = ()
     debuginfod_urls: tuple[str, ...] = ()  # servers to ask for debug files; empty: no requests
+    names_remedies: bool = True  # find the packages of missing debug files, for the notes
     inject: str = AUTO  # the way into the process: inject.ways.WAYS
     enable_perf_map: bool = False  # ask the runtime of .NET to write one meanwhile

@@ -18,6 +18,7 @@ from ..analysis.unattributed import unattributed_notes
 from ..errors import FlametapError, UsageError
 from ..inject.client import InjectorClient
 from ..inject.link.endings import END_REASONS
+from ..inject.process import InjectorProcess
 from ..linux import procfs
 from ..linux.child_processes import child_processes
 from ..linux.command_line import program_name
@@ -61,9 +62,20 @@ REASON_WAIT_S = 0.5
 
 
 class Capture(Views):
-    """One recording of one process: ``start``, then ``wait`` or ``stop``, then ``close``."""
+    """One recording of one process: ``start``, then ``wait`` or ``stop``, then ``close``.
 
-    def __init__(self, pid: int, options: CaptureOptions | None = None) -> None:
+    Args:
+        pid: the process.
+        options: how it is recorded.
+        injector: the process that attaches to it, if it has been started.
+    """
+
+    def __init__(
+        self,
+        pid: int,
+        options: CaptureOptions | None = None,
+        injector: InjectorProcess | None = None,
+    ) -> None:
         self.pid = pid
         self.options = options or CaptureOptions()
         self._revision = Revision(lambda: self.profile.revision, lambda: self.table.revision)
@@ -72,7 +84,7 @@ class Capture(Views):
         self.command = ""
         self.error: FlametapError | None = None  # why the recording ended early
         self.exit_status: ExitStatus | None = None  # of the target, if it ended while attached
-        self._session = InjectorClient(pid, self.options.inject)
+        self._session = InjectorClient(pid, self.options.inject, injector)
         self._perf_map = DotnetPerfMap(pid, self.options.enable_perf_map)
         self._target: ExitWatch | None = None
         self._heartbeat: Heartbeat | None = None
@@ -110,6 +122,7 @@ class Capture(Views):
             inlines=self.options.inlines,
             symbol_dirs=self.options.symbol_dirs,
             debuginfod=client_of(self.options.debuginfod_urls),
+            names_remedies=self.options.names_remedies,
         )
         self.use_symbolizer(symbolizer)
         try:

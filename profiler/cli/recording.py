@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from ..analysis.annotation import SymbolReport
     from ..analysis.selection import Selection
     from ..capture.live import Capture
-    from ..export import ExportRequest
+    from ..export.request import ExportRequest
 
 POLL_S = 0.05
 LINE_INTERVAL_S = 0.25  # people read no faster
@@ -94,10 +93,22 @@ class OutputOptions:
 
 
 def watch(
-    capture: Capture, interrupts: Interrupts, progress: Progress, limit_s: float | None
+    capture: Capture,
+    interrupts: Interrupts,
+    progress: Progress,
+    limit_s: float | None,
+    outputs: Sequence[Output] = (),
 ) -> None:
-    """Show progress until the first signal, the end of the target, or ``limit_s`` seconds."""
+    """Show progress until the first signal, the end of the target, or ``limit_s`` seconds.
+
+    Meanwhile import what writes ``outputs``.
+    """
     begin_s = time.monotonic()
+    if outputs:
+        from ..export import load
+
+        for output in outputs:
+            load(output.format)
     next_line_s = begin_s
     while not interrupts.stop:
         now_s = time.monotonic()
@@ -184,7 +195,7 @@ def _name(capture: Capture, interrupts: Interrupts, asked: int, progress: Progre
 
 def page_exports(capture: Capture) -> Callable[[Selection], ExportRequest]:
     """Return what makes requests for exports of the parts of a recording that a page shows."""
-    from ..export import ExportRequest
+    from ..export.request import ExportRequest
 
     def request_of(selection: Selection) -> ExportRequest:
         status, threads = capture.status(), capture.threads()
@@ -247,7 +258,8 @@ def _write(
     status: Status,
     progress: Progress,
 ) -> None:
-    from ..export import ExportRequest, write_file
+    from ..export import write_file
+    from ..export.request import ExportRequest
 
     request = ExportRequest(
         capture.profile,
@@ -275,6 +287,8 @@ def _write(
         if output.path == STDOUT:
             raise
         # In a shared folder, another user may have taken the name since it was checked.
+        import secrets  # takes 5 ms
+
         other = f"{path}.{secrets.token_hex(4)}"
         try:
             write(other)

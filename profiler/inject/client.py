@@ -7,7 +7,6 @@ One ``InjectorClient`` is one attach: ``attach``, ``start``, ``stop``, ``detach`
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import mmap
 import os
 import signal
@@ -20,11 +19,12 @@ from typing import Any
 
 from .. import errors
 from ..errors import AttachFailedError, FlametapError
-from ..linux import helper_process, out_of_memory, procfs
+from ..linux import procfs
 from ..wire.decoder import ProtocolError
 from ..wire.ring import Ring
 from .link import ring_file
 from .link.endings import END_REASONS
+from .process import InjectorProcess, no_process, start
 from .rpc import MAX_PACKET_BYTES, decode, encode
 from .ways import AUTO
 
@@ -34,18 +34,6 @@ EXIT_TIMEOUT_S = 6.0
 # of a call: it lets go when it can, without us.
 ANSWER_TIMEOUT_S = 120.0
 STOPPED_LOOK_S = 0.1
-FIRST_OWN_DESCRIPTOR = 3
-
-
-def spawn(link: socket.socket, pid: int, way: str) -> subprocess.Popen[bytes] | None:
-    """Start the process at the other end of ``link``; the tests have a thread there.
-
-    It must not be killed for want of memory while it has hold of the target.
-    """
-    with out_of_memory.dying_as_others():
-        return helper_process.start(
-            "flametap.inject.server", link.fileno(), pid, way, descriptors=[link.fileno()]
-        )
 
 
 class InjectorClient:
@@ -54,6 +42,7 @@ class InjectorClient:
     Args:
         pid: the target; preflight has approved of it.
         way: one of ``ways.WAYS``.
+        process: one that was started for this pid and way; by default ``attach`` starts it.
 
     Attributes:
         fallback_reason: why Frida is the way in though nobody asked for that; empty if it is not.
@@ -62,7 +51,7 @@ class InjectorClient:
         end_reason: which; empty if it was our own doing.
     """
 
-    def __init__(self, pid: int, way: str = AUTO) -> None:
+    def __init__(self, pid: int, way: str = AUTO, process: InjectorProcess | None = None) -> None:
         self.pid = pid
         self.fallback_reason = ""
         self._way = way
@@ -70,12 +59,12 @@ class InjectorClient:
         self.ended = threading.Event()
         self.end_reason = ""
         self._mapping: mmap.mmap | None = None
-        self._link: socket.socket | None = None
-        self._process: subprocess.Popen[bytes] | None = None
+        self._link = process.link if process else None
+        self._process = process.process if process else None
         self._asked = 0
         self._answers: dict[int, dict[str, Any]] = {}
         self._ring_descriptor = -1
-        self._is_lost = False
+        self._is_lost = True  # until somebody receives
         self._is_leaving = False
         self._changed = threading.Condition()
 
@@ -86,18 +75,16 @@ class InjectorClient:
             NoSuchProcessError, PermissionRefusedError, CannotAttachError, AttachFailedError
         """
         try:
-            pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            self._link, theirs = (_above_standard(end) for end in pair)
-            with theirs:
-                self._process = spawn(theirs, self.pid, self._way)
+            if self._link is None:
+                started = start(self.pid, self._way)
+                self._link, self._process = started.link, started.process
+            self._is_lost = False
             threading.Thread(target=self._receive, daemon=True, name="flametap-injector").start()
-        except (OSError, RuntimeError) as error:  # RuntimeError: no thread
-            if self._link is not None:
-                self._link.close()
-                self._link = None
-            raise AttachFailedError(
-                f"no process to attach from: {error}", "free memory or raise ulimit -u"
-            ) from error
+        except RuntimeError as error:  # no thread
+            assert self._link is not None
+            self._link.close()
+            self._link = None
+            raise no_process(error) from error
         self.fallback_reason = str(self._ask("attach", rate_hz))
         try:
             self._mapping = ring_file.mapped(self._ring_descriptor)
@@ -164,6 +151,8 @@ class InjectorClient:
         if self._link is not None:
             with contextlib.suppress(OSError):
                 self._link.shutdown(socket.SHUT_RDWR)
+            if self._is_lost:
+                self._link.close()
         if self._ring_descriptor >= 0:
             os.close(self._ring_descriptor)
             self._ring_descriptor = -1
@@ -245,14 +234,6 @@ class InjectorClient:
         if not self.ended.is_set() and not self.end_reason and not self._is_leaving:
             self.end_reason = reason
         self.ended.set()
-
-
-def _above_standard(end: socket.socket) -> socket.socket:
-    """The same where no standard stream belongs: those may be closed, and are opened for others."""
-    with end:
-        return socket.socket(
-            fileno=fcntl.fcntl(end.fileno(), fcntl.F_DUPFD_CLOEXEC, FIRST_OWN_DESCRIPTOR)
-        )
 
 
 def _lost() -> AttachFailedError:

@@ -16,6 +16,7 @@ import signal
 import socket
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 from ..errors import AttachFailedError, CannotAttachError, FlametapError
@@ -30,6 +31,8 @@ IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 PATIENCE_S = 2.0
 # Another one may just be leaving.
 CLAIM_TIMEOUT_S = 2.0
+# In /proc/PID/comm: its command line may be that of the command.
+NAME = "flametap-inject"
 
 
 def main(descriptor: int, pid: int, way: str) -> None:
@@ -42,6 +45,8 @@ def main(descriptor: int, pid: int, way: str) -> None:
     """
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/comm").write_text(NAME)
     with socket.socket(fileno=descriptor) as link:
         serve(link, pid, way)
 

@@ -64,6 +64,7 @@ class Symbolizer:
         symbol_dirs: folders with debug files, flat or by build-id.
         debuginfod: asked for files that this machine does not have; ``None`` for no requests.
         cache_dir: folder for symcaches, by default ``~/.cache/flametap/symcache``.
+        names_remedies: whether notes name the packages of missing debug files (0.2 s).
     """
 
     def __init__(
@@ -75,8 +76,10 @@ class Symbolizer:
         symbol_dirs: Sequence[str] = (),
         debuginfod: Debuginfod | None = None,
         cache_dir: Path | None = None,
+        names_remedies: bool = True,
     ) -> None:
         self._table = table
+        self._names_remedies = names_remedies
         self._files = TargetFiles(pid, symbol_dirs, debuginfod)
         self._jobs = BackgroundJobs()
         self._cache = DiskCache(cache_dir)
@@ -317,8 +320,9 @@ class Symbolizer:
                 work.again += named
                 work.close_debug()
                 self._tail_calls.cannot_be_read(work)
-                self._remedies_sought += 1
-                self._jobs.add(lambda: self._find_remedy(work, resolver))
+                if self._names_remedies:
+                    self._remedies_sought += 1
+                    self._jobs.add(lambda: self._find_remedy(work, resolver))
             self._changed.notify_all()
 
     def _name(self, work: ModuleWork, asked: list[Address]) -> None:

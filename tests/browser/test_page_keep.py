@@ -14,7 +14,7 @@ from playwright.sync_api import Page, expect
 
 from fake_source import FakeSource
 from flametap.analysis.selection import Selection
-from flametap.export import ExportRequest
+from flametap.export.request import ExportRequest
 from flametap.model import Clock
 from flametap.web import farewell
 from flametap.web.server import Server, serve

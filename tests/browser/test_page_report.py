@@ -16,7 +16,8 @@ from fake_source import TOKEN
 from flametap.analysis import code_view
 from flametap.analysis.selection import EVERYTHING, Selection, Span
 from flametap.capture.views import Views
-from flametap.export import ExportRequest, write_file
+from flametap.export import write_file
+from flametap.export.request import ExportRequest
 from flametap.model import Clock, Frame, Function, Status
 from flametap.symbols.locate.source_text import SourceText
 from flametap.web.app import create_app

@@ -13,7 +13,8 @@ import pytest
 import cli
 import other_user
 from flametap.errors import OutputError
-from flametap.export import ExportRequest, write_file
+from flametap.export import write_file
+from flametap.export.request import ExportRequest
 from profiles import small_profile
 from running import Target, wait_until
 

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from flametap.inject import client, server
+from flametap.inject import process, server
 from flametap.inject.ways import FRIDA
 from target_fixtures import adopt, builder, own_caches, start
 
@@ -44,4 +44,4 @@ def attaches_from_here(monkeypatch: pytest.MonkeyPatch) -> None:
     def spawn(link: socket.socket, pid: int, way: str) -> None:
         threading.Thread(target=serve, args=(link.dup(), pid, way), daemon=True).start()
 
-    monkeypatch.setattr(client, "spawn", spawn)
+    monkeypatch.setattr(process, "spawn", spawn)

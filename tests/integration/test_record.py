@@ -138,7 +138,8 @@ def test_folded_and_speedscope_hold_the_same_total(start: Start, tmp_path: Path)
 @pytest.mark.nightly
 def test_folded_total_is_the_total_of_the_profile(start: Start, tmp_path: Path) -> None:
     from flametap.analysis.selection import Selection
-    from flametap.export import ExportRequest, write_file
+    from flametap.export import write_file
+    from flametap.export.request import ExportRequest
 
     target = start("bursts")
     capture = record(target.pid, 1)
@@ -233,7 +234,7 @@ def read(pid, name):
 def helpers():
     parent = os.getppid()
     pids = read(parent, f"task/{parent}/children").split()
-    return [pid for pid in pids if "inject.server" in read(pid, "cmdline")]
+    return [pid for pid in pids if read(pid, "comm") == "flametap-inject"]
 until = time.monotonic() + 120
 while not helpers() and time.monotonic() < until:
     pass

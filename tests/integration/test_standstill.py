@@ -15,6 +15,7 @@ import pytest
 
 import cli
 import receipt
+from flametap.inject import server
 from nightly import nightly
 from running import Start, Target, wait_until
 
@@ -192,7 +193,7 @@ def injectors_of(pid: int) -> list[int]:
     return [
         int(child)
         for child in children
-        if "flametap.inject.server" in Path(f"/proc/{child}/cmdline").read_text()
+        if Path(f"/proc/{child}/comm").read_text().strip() == server.NAME
     ]
 
 

@@ -15,7 +15,8 @@ from flask.testing import FlaskClient
 import packed_report
 from flametap.analysis.selection import Selection
 from flametap.capture.live import Capture
-from flametap.export import ExportRequest, write_file
+from flametap.export import write_file
+from flametap.export.request import ExportRequest
 from flametap.model import Clock
 from flametap.web.app import create_app
 from running import wait_until

@@ -78,6 +78,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "capture",
         "errors",
         "export",
+        "inject",
         "linux",
         "model",
         "safety",

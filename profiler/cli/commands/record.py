@@ -38,6 +38,7 @@ from ..verify import verified
 
 if TYPE_CHECKING:
     from ...capture.launch import Launched
+    from ...capture.live import Capture
 
 DEFAULT_OUTPUT = "flametap-%p-%t.speedscope.json"
 CLOCKS = [clock.value for clock in Clock]
@@ -220,14 +221,21 @@ def _record_process(
         try:
             with (
                 verified(pid, progress, how) as verification,
-                start.prepared(pid, how, progress) as capture,
+                _prepared(pid, outputs, how, progress) as capture,
             ):
                 start.start(capture, interrupts, progress, verification)
-                watch(capture, interrupts, progress, duration_s)
+                watch(capture, interrupts, progress, duration_s, outputs)
                 return finish(capture, outputs, what, interrupts, progress, verbose=how.verbose)
         except Interrupted:
             progress.say("interrupted before anything was recorded")
             return EXIT_CODE
+
+
+def _prepared(
+    pid: int, outputs: list[Output], how: AttachOptions, progress: Progress
+) -> contextlib.AbstractContextManager[Capture]:
+    shows_notes = how.verbose or any(output.format == "html" for output in outputs)
+    return start.prepared(pid, how, progress, shows_notes=shows_notes)
 
 
 def _record_command(
@@ -250,12 +258,12 @@ def _record_command(
         try:
             with (
                 verified(launched.pid, progress, how) as verification,
-                start.prepared(launched.pid, how, progress) as capture,
+                _prepared(launched.pid, outputs, how, progress) as capture,
             ):
                 start.start(capture, interrupts, progress, verification)
                 launched.release()
                 until_released.pop_all()
-                watch(capture, interrupts, progress, duration_s)
+                watch(capture, interrupts, progress, duration_s, outputs)
                 try:
                     finish(capture, outputs, what, interrupts, progress, verbose=how.verbose)
                 except FlametapError as error:

@@ -10,13 +10,13 @@ import threading
 import pytest
 
 from flametap.errors import AttachFailedError
-from flametap.inject import client
+from flametap.inject import client, process
 from flametap.inject.client import InjectorClient
 
 
 def test_silence_is_not_taken_for_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     ends: list[socket.socket] = []
-    monkeypatch.setattr(client, "spawn", lambda link, pid, way: ends.append(link.dup()))
+    monkeypatch.setattr(process, "spawn", lambda link, pid, way: ends.append(link.dup()))
     monkeypatch.setattr(client, "ANSWER_TIMEOUT_S", 0.05)
     attaching = InjectorClient(os.getpid())
     try:
@@ -28,7 +28,7 @@ def test_silence_is_not_taken_for_the_end(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_end_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "spawn", lambda link, pid, way: None)
+    monkeypatch.setattr(process, "spawn", lambda link, pid, way: None)
     attaching = InjectorClient(os.getpid())
     with pytest.raises(AttachFailedError, match="has ended"):
         attaching.attach(100.0)
@@ -46,7 +46,7 @@ def test_end_that_we_asked_for_has_no_reason(monkeypatch: pytest.MonkeyPatch) ->
             link.recv(1 << 16)  # "stop", which is not answered: the connection breaks meanwhile
             link.send(json.dumps({"ended": "the target ended"}).encode())
 
-    monkeypatch.setattr(client, "spawn", spawn)
+    monkeypatch.setattr(process, "spawn", spawn)
     attaching = InjectorClient(os.getpid())
     with pytest.raises(AttachFailedError, match="no"):
         attaching.attach(100.0)

@@ -14,7 +14,8 @@ from flask.testing import FlaskClient
 import packed_report
 from fake_source import TOKEN
 from flametap.analysis.selection import Selection, Span
-from flametap.export import FORMATS, ExportRequest
+from flametap.export import FORMATS
+from flametap.export.request import ExportRequest
 from flametap.model import Clock, Status
 from flametap.web import exports
 from flametap.web.app import create_app
