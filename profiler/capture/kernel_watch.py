@@ -13,7 +13,6 @@ import contextlib
 import time
 from collections import Counter
 
-from ..analysis.node_weights import SeenCpu, cpu_by_thread
 from ..linux import procfs
 from ..linux.procfs import TaskTimes
 from ..model import ThreadInfo
@@ -100,6 +99,8 @@ class KernelWatch:
             return None
         threads = profile.threads.values()
         used = Counter(thread.tid for thread in threads)  # the kernel may reuse a tid
+        from ..analysis.node_weights import SeenCpu, cpu_by_thread
+
         seen_of = cpu_by_thread(profile, table)
         final = dict(self._final)
         last = {**self._last, **final}  # a look may have run after the end: the end takes priority

@@ -28,7 +28,6 @@ from ..symbols.interpreters.found import FoundInterpreter, languages_of
 from ..symbols.interpreters.search import Interpreters
 from ..symbols.jit.dotnet_port import DotnetPerfMap
 from ..symbols.names.table import SymbolTable
-from ..symbols.symbolizer import Symbolizer
 from ..wire.decoder import Decoder
 from ..wire.events import Code, ModuleUpdate
 from .capture_options import CaptureOptions
@@ -116,24 +115,17 @@ class Capture(Views):
         self._target = ExitWatch(self.pid)
         with contextlib.suppress(*procfs.GONE):
             self.command = procfs.read_command(self.pid)
-        symbolizer = Symbolizer(
-            self.table,
-            self.pid,
-            inlines=self.options.inlines,
-            symbol_dirs=self.options.symbol_dirs,
-            debuginfod=client_of(self.options.debuginfod_urls),
-            names_remedies=self.options.names_remedies,
-        )
-        self.use_symbolizer(symbolizer)
         try:
             self._perf_map.enable()
+            # It is not needed before sampling has begun, and we wait till then.
+            threading.Thread(target=_import_symbolizer, daemon=True).start()
             ring = self._session.attach(self.options.rate_hz)
             self._heartbeat = Heartbeat(ring)
             ring.set_budget(self.options.budget_ppm)
             self._interpreters = InterpreterWatch(
                 Interpreters(self.pid, inlines=self.options.inlines),
                 self._session.set_recipes,
-                symbolizer.set_interpreters,
+                self._set_interpreters,
             )
             self._interpreters.start()
             self._thread_names = ThreadNames(
@@ -143,6 +135,7 @@ class Capture(Views):
                 self.profile.set_thread_names,
             )
             self._session.start()
+            self._make_symbolizer()
             self._thread_names.start()
             self._kernel.begin()
         except BaseException:
@@ -152,6 +145,24 @@ class Capture(Views):
             raise
         self._state = "recording"
         self._pump.start()
+
+    def _make_symbolizer(self) -> None:
+        from ..symbols.symbolizer import Symbolizer
+
+        symbolizer = Symbolizer(
+            self.table,
+            self.pid,
+            inlines=self.options.inlines,
+            symbol_dirs=self.options.symbol_dirs,
+            debuginfod=client_of(self.options.debuginfod_urls),
+            names_remedies=self.options.names_remedies,
+        )
+        self.use_symbolizer(symbolizer)
+        self._set_interpreters(self.interpreters())
+
+    def _set_interpreters(self, found: Sequence[FoundInterpreter]) -> None:
+        if self.symbolizer is not None:
+            self.symbolizer.set_interpreters(found)
 
     def wait(self, timeout_s: float) -> bool:
         """Wait for the end of the target or of the connection; return False after a timeout."""
@@ -410,3 +421,7 @@ class Capture(Views):
         self._state = "ended"
         self._revision.step()  # wake the page: the recording has ended
         self._ended.set()
+
+
+def _import_symbolizer() -> None:
+    from ..symbols import symbolizer  # noqa: F401

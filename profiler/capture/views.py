@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from ..analysis.annotation import AnnotatedCode, AnnotatedSource, SymbolReport
-from ..analysis.calltree import CallTree
-from ..analysis.code_view import CodeView
-from ..analysis.heat import Heat, HeatQuery, heat
-from ..analysis.lanes import LaneQuery, Lanes, lanes
-from ..analysis.lock_places import LockPlaces, lock_places, with_text
-from ..analysis.lock_waits import LockWaits, lock_waits
 from ..analysis.selection import Selection, Span
-from ..analysis.tree_builder import TreeBuilder
 from ..analysis.wait_causes import WaitCauses
 from ..model import ChildProcess, Function, ThreadInfo
 from ..profile.store import Profile
 from ..profile.time_ahead import TimeAhead
 from ..profile.time_sums import TimeSums
 from ..symbols.names.table import SymbolTable
-from ..symbols.symbolizer import Symbolizer
+
+if TYPE_CHECKING:
+    # Imported when they are asked for: an attach does not wait for them.
+    from ..analysis.annotation import AnnotatedCode, AnnotatedSource, SymbolReport
+    from ..analysis.calltree import CallTree
+    from ..analysis.code_view import CodeView
+    from ..analysis.heat import Heat, HeatQuery
+    from ..analysis.lanes import LaneQuery, Lanes
+    from ..analysis.lock_places import LockPlaces
+    from ..analysis.lock_waits import LockWaits
+    from ..analysis.tree_builder import TreeBuilder
+    from ..symbols.symbolizer import Symbolizer
 
 
 class Views:
@@ -42,8 +46,24 @@ class Views:
     def use_symbolizer(self, symbolizer: Symbolizer | None) -> None:
         """Set the source of the names."""
         self.symbolizer = symbolizer
-        self._trees = TreeBuilder(self.profile, self.table)
-        self._code = CodeView(self.profile, self.table, symbolizer)
+        self._made_trees: TreeBuilder | None = None
+        self._made_code: CodeView | None = None
+
+    @property
+    def _trees(self) -> TreeBuilder:
+        if self._made_trees is None:
+            from ..analysis.tree_builder import TreeBuilder
+
+            self._made_trees = TreeBuilder(self.profile, self.table)
+        return self._made_trees
+
+    @property
+    def _code(self) -> CodeView:
+        if self._made_code is None:
+            from ..analysis.code_view import CodeView
+
+            self._made_code = CodeView(self.profile, self.table, self.symbolizer)
+        return self._made_code
 
     def threads(self, span: Span | None = None) -> list[ThreadInfo]:
         """See ``ProfileSource.threads``."""
@@ -104,10 +124,14 @@ class Views:
         path: Sequence[int] | None,
     ) -> LockWaits:
         """See ``ProfileSource.lock_waits``."""
+        from ..analysis.lock_waits import lock_waits
+
         return lock_waits(self.profile, self.table, selection, path)
 
     def lock_places(self, selection: Selection) -> LockPlaces:
         """See ``ProfileSource.lock_places``."""
+        from ..analysis.lock_places import lock_places, with_text
+
         found = lock_places(self.profile, self.table, selection)
         frames = [place.frame for place in found.places]
         texts = self._code.line_texts([frame for frame in frames if frame])
@@ -119,8 +143,12 @@ class Views:
 
     def lanes(self, query: LaneQuery) -> Lanes:
         """See ``ProfileSource.lanes``."""
+        from ..analysis.lanes import lanes
+
         return lanes(self._time, query)
 
     def heat(self, query: HeatQuery) -> Heat:
         """See ``ProfileSource.heat``."""
+        from ..analysis.heat import heat
+
         return heat(self._time, query)
