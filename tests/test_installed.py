@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,39 @@ def test_page_files_are_installed(tmp_path: Path) -> None:
     done = run_python(text, tmp_path)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [True] * 3
+
+
+CLOSED = """
+import sys, sysconfig
+site, closed = sysconfig.get_path("purelib"), sys.argv.pop(1)
+sys.path[:] = [closed if path == site else path for path in sys.path]
+from flametap.__main__ import main
+main()
+"""
+
+
+@pytest.mark.needs("gcc")
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, which gives up its rights")
+def test_lines_are_read_where_only_root_may_enter(tmp_path: Path) -> None:
+    """What reads debug information is imported from there before its process is nobody."""
+    (tmp_path / "a.c").write_text("int main(int argc, char **argv) { return argc + !argv; }")
+    subprocess.run(["gcc", "-g", "-o", "a", "a.c"], cwd=tmp_path, check=True, timeout=60)
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    (closed / "site").symlink_to(sysconfig.get_path("purelib"))
+    names = run("nm", "a", cwd=tmp_path).stdout.split()
+    address = names[names.index("main") - 2]
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", CLOSED, closed / "site", "symbols", "./a", address],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert "a.c:1" in done.stdout, done
 
 
 def test_unknown_pid_is_one_line_and_exit_code_3(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from ...linux import out_of_memory, sandbox
 from ...linux.raw_syscall import raw_syscall
 from ..locate.open_file import OpenFile, Root
 from ..names.inline_chains import LinesError
-from .job import CALLS, MINI_SYMBOLS, MISSING_PARTS, OPENED, SOURCE_MAP, Built, DebugJob
+from .job import CALLS, MINI_SYMBOLS, MISSING_PARTS, OPENED, SOURCE_MAP, Built, DebugJob, OpenNamed
 
 MAX_MESSAGE_BYTES = 1 << 16
 MAX_NOTE = 1000
@@ -91,6 +91,16 @@ def _answer(message: bytes, files: list[int], connection: socket.socket) -> Buil
     def open_named(path: str, root: Root) -> OpenFile:
         return _borrow(connection, path, int(root.path))
 
+    return build_one(job, open_named)
+
+
+def build_one(job: DebugJob, open_named: OpenNamed) -> Built:
+    """Do a job.
+
+    Args:
+        job: the request.
+        open_named: opens the files that its files name.
+    """
     from .build_callgraph import build_calls
     from .small_jobs import name_missing_parts, unpack_mini_symbols
     from .source_map import build_source_map
@@ -133,6 +143,8 @@ def _import_readers() -> None:
 
     If the library cannot be loaded, we send an error and do not die.
     """
+    import numpy.ma  # noqa: F401  # numpy.unique imports it when it is called
+
     from . import build_callgraph, small_jobs, source_map, symcache  # noqa: F401
 
     symcache.load_library()

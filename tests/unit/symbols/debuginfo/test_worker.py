@@ -197,6 +197,26 @@ def test_no_process_to_be_had_is_a_note(
         build(worker, program)
 
 
+def test_nothing_is_imported_once_its_rights_are_gone(program: Path) -> None:
+    """It can open nothing then: an import fails, and with it a part of the answer."""
+    text = """
+import sys
+from flametap.symbols.debuginfo import worker
+from flametap.symbols.debuginfo.job import CALLS, MINI_SYMBOLS, MISSING_PARTS, SYMCACHE, DebugJob
+from flametap.symbols.locate.open_file import OpenFile
+from flametap.symbols.names.inline_chains import LinesError
+worker._import_readers()
+before = set(sys.modules)
+for wants in (SYMCACHE, CALLS, MINI_SYMBOLS, MISSING_PARTS):
+    try:
+        worker.build_one(DebugJob(sys.argv[1], 0, wants=wants), OpenFile)
+    except LinesError:
+        assert wants == MINI_SYMBOLS
+assert set(sys.modules) == before, set(sys.modules) - before
+"""
+    subprocess.run([sys.executable, "-I", "-c", text, str(program)], check=True, timeout=60)
+
+
 def test_host_reads_symcaches_without_native_code(program: Path, tmp_path: Path) -> None:
     """What a hostile file is made into must not reach the library that reads it in the host."""
     text = """
