@@ -18,8 +18,11 @@ def main() -> None:
     from .cli.main import run
 
     code = run(sys.argv[1:])
-    flush_or_give_up(sys.stdout)
-    sys.exit(code)
+    for stream in (sys.stdout, sys.stderr):
+        flush_or_give_up(stream)
+    from .linux.leave import leave
+
+    leave(code)
 
 
 if __name__ == "__main__":

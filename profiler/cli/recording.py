@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -287,9 +288,7 @@ def _write(
         if output.path == STDOUT:
             raise
         # In a shared folder, another user may have taken the name since it was checked.
-        import secrets  # takes 5 ms
-
-        other = f"{path}.{secrets.token_hex(4)}"
+        other = f"{path}.{os.urandom(4).hex()}"
         try:
             write(other)
         except OutputError:

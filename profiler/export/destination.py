@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -103,7 +102,7 @@ def _errors(path: str) -> Iterator[None]:
 
 def _create(folder_fd: int) -> tuple[int, str]:
     """Create a file; return its descriptor and its name, which nobody can know before."""
-    name = f".flametap-{secrets.token_hex(8)}.part"
+    name = f".flametap-{os.urandom(8).hex()}.part"
     return os.open(name, _CREATE, _NEW_MODE, dir_fd=folder_fd), name
 
 

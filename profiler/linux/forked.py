@@ -15,6 +15,8 @@ import subprocess
 import time
 from collections.abc import Callable
 
+from .leave import leave
+
 
 class Forked:
     """As much of ``subprocess.Popen`` as its users need."""
@@ -112,4 +114,4 @@ def _become(main: Callable[[], None], descriptor: int, mask: set[int]) -> None:
         main()
         code = 0
     finally:
-        os._exit(code)
+        leave(code)

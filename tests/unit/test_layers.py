@@ -92,7 +92,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         *("symbols", "symbols.locate", "symbols.object", "web"),
     ),
     "cli.main": ("flametap", "cli", "errors"),
-    "__main__": ("cli", "cli.main"),
+    "__main__": ("cli", "cli.main", "linux"),
 }
 # Third-party packages → the only packages that import them.
 BELONGS_TO: dict[str, tuple[str, ...]] = {
