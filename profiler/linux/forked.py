@@ -7,6 +7,7 @@ the child. The child has nothing of ours but memory: no descriptors, no terminal
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import select
@@ -97,6 +98,7 @@ def fork(main: Callable[[], None], descriptor: int) -> Forked:
 def _become(main: Callable[[], None], descriptor: int, mask: set[int]) -> None:
     code = 1
     try:
+        atexit._clear()  # what our parent will do at its end
         signal.set_wakeup_fd(-1)
         for number in signal.valid_signals():
             if callable(signal.getsignal(number)):
