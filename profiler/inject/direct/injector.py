@@ -19,6 +19,7 @@ import threading
 import time
 
 from flametap.agent import machine_code
+from flametap.agent.machine_code import MachineCode
 
 from ...errors import AttachFailedError, CannotAttachError, NoSuchProcessError
 from ...linux import scheduling
@@ -94,18 +95,13 @@ class DirectInjector:
         self._stub_addr, self._stub_bytes = place, len(stub.code)
         region = self._wait_until_born(before, place + stub.nap_offset, stub.all_bytes)
         boot = region + stub.code_bytes
-        code = bytearray(made.code)
-        at = made.symbols["import_boot"]
-        code[at : at + 8] = boot.to_bytes(8, "little")
-        memory.write(region, bytes(code))
-        stack = boot + mmap.PAGESIZE
-        memory.write(
-            boot,
-            abi.BOOT.pack(
-                *(0, 0, 0, -1, 0, 1, 0, 0, 0, 0, stack, STACK_BYTES, self._libc_code()), *(0, 0, 0)
-            ),
-        )
-        memory.write(boot, b"\1\0\0\0")  # go
+        try:
+            self._give_code(memory, made, region, boot)
+        except OSError as error:  # this process was stopped for longer than our thread waits
+            raise AttachFailedError(
+                f"our thread in process {self.pid} ended before it had its code: {error}",
+                "the target continues; try again",
+            ) from error
         where = range(place, place + len(stub.code))
         self._alternate_ask = AlternateAsk(memory, diverter, where, boot)
         return Entry(self._tid, boot, thread_pointer)
@@ -174,6 +170,21 @@ class DirectInjector:
             "for the agent",
             "the target continues; see its limits: /proc/PID/limits, pids.max, vm.max_map_count",
         )
+
+    def _give_code(self, memory: TargetMemory, made: MachineCode, region: int, boot: int) -> None:
+        """Write the agent's code to our thread's memory, and let it go."""
+        code = bytearray(made.code)
+        at = made.symbols["import_boot"]
+        code[at : at + 8] = boot.to_bytes(8, "little")
+        memory.write(region, bytes(code))
+        stack = boot + mmap.PAGESIZE
+        memory.write(
+            boot,
+            abi.BOOT.pack(
+                *(0, 0, 0, -1, 0, 1, 0, 0, 0, 0, stack, STACK_BYTES, self._libc_code()), *(0, 0, 0)
+            ),
+        )
+        memory.write(boot, b"\1\0\0\0")  # go
 
     def _libc_code(self) -> int:
         """Return an address in libc's code; 0 where the program has none of its own in a file."""
