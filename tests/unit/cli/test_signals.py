@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 
+import pytest
+
 from flametap.cli.signals import Interrupts, not_suspended
 
 
@@ -32,3 +34,18 @@ def test_third_ctrl_c_does_not_wait_for_the_command() -> None:
         assert left == []
         signal.raise_signal(signal.SIGTERM)
         assert left == [3]
+
+
+@pytest.mark.parametrize(
+    ("number", "counted"), [(signal.SIGINT, 1), (signal.SIGTERM, 1), (signal.SIGHUP, 0)]
+)
+def test_only_a_hangup_stays_ignored(number: signal.Signals, counted: int) -> None:
+    """A shell that starts us in the background has SIGINT ignored, nohup SIGHUP."""
+    former = signal.signal(number, signal.SIG_IGN)
+    try:
+        with Interrupts() as interrupts:
+            signal.raise_signal(number)
+        assert interrupts.count == counted
+        assert signal.getsignal(number) is signal.SIG_IGN
+    finally:
+        signal.signal(number, former)
