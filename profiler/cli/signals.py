@@ -88,8 +88,8 @@ class Interrupts:
     def __enter__(self) -> Interrupts:
         for number in SIGNALS:
             former = signal.getsignal(number)
-            # nohup has SIGHUP ignored, as the user wishes. Scripts' shells do the same to SIGINT for
-            # what they start with &, and there `kill -INT` is how a profiler is ended.
+            # nohup has SIGHUP ignored, as the user wishes. A script's shell does the same to SIGINT
+            # for what it starts with &, and `kill -INT` is how such a profiler is ended.
             if number is not signal.SIGHUP or former is not signal.SIG_IGN:
                 self._former.append((number, former))
                 signal.signal(number, self._handle)

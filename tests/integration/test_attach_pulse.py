@@ -1,10 +1,11 @@
-"""The host looks at threads that compute while it attaches, and keeps out of their waits
-(``tests/targets/pulse.c``)."""
+"""The host looks at threads that compute while it attaches, keeps out of their waits, and waits for
+handlers that run meanwhile (``tests/targets/pulse.c``, ``reentered.c``)."""
 
 from __future__ import annotations
 
 import os
 import re
+import time
 
 import pytest
 
@@ -14,6 +15,8 @@ from running import Start
 
 pytestmark = pytest.mark.needs("attach", "gcc")
 
+MET = 3
+MET_LIMIT_S = 120.0
 ATTACHES = int(os.environ.get("FLAMETAP_TEST_CYCLES", "3"))
 
 
@@ -28,3 +31,19 @@ def test_thread_that_computes_and_waits_by_turns_loses_no_wait(start: Start) -> 
     assert found == []
     (report,) = target.finish()
     assert re.fullmatch(r"waits \d\d+ eintr 0", report), report
+
+
+def test_handler_that_interrupts_the_stub_is_waited_for(start: Start) -> None:
+    """Another thread is sent there, and the stub is taken away, when the one before has left."""
+    target = start("reentered")
+    before = receipt.take_at_rest(target.pid)
+    attaches, met, end_s = 0, 0, time.monotonic() + MET_LIMIT_S
+    while met < MET and time.monotonic() < end_s:
+        cli.run("record", target.pid, "-d", 0.1, "-f", "folded", "-o", os.devnull).assert_saved()
+        attaches += 1
+        target.say("met?")
+        met = int(target.lines[-1].removeprefix("met "))
+    assert met >= MET
+    found = receipt.harm_after_settling(target.pid, before, attaches=attaches, timeout_s=60)
+    assert found == []
+    assert target.finish()[-1] == "wrong 0"

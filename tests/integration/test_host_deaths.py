@@ -15,12 +15,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import cli
 import receipt
+from flametap.linux.tasks import tasks
 from nightly import nightly
 from running import Start, Target, wait_until
 
@@ -44,6 +46,7 @@ CYCLES = int(os.environ.get("FLAMETAP_TEST_CYCLES", "3"))
 HOST_S = 60.0
 GONE_S = 120.0
 STOPPED_S = 1.0
+BUSY = 6
 # The calls of an attach in the order in which they come first: seize, interrupt, registers, mask,
 # signals of thread and process, sequence, registers, detach; stub, code, boot, go, gate, restorer.
 STEPS = [
@@ -66,6 +69,21 @@ def host_with(pid: int, inject: str, log: str | Path = os.devnull) -> subprocess
     return subprocess.Popen(
         [*command, sys.executable, "-c", HOST, str(pid)], stdout=subprocess.PIPE, text=True
     )
+
+
+@contextlib.contextmanager
+def busy(cpu: int) -> Iterator[None]:
+    """Keep a CPU busy, so that a thread of lower rank waits for it nearly all the time."""
+    code = f"import os; os.sched_setaffinity(0, {{{cpu}}}); print()\nwhile True: pass"
+    with contextlib.ExitStack() as stack:
+        for _ in range(BUSY):
+            process = stack.enter_context(
+                subprocess.Popen([sys.executable, "-uc", code], stdout=subprocess.PIPE)
+            )
+            stack.callback(process.kill)
+            assert process.stdout is not None
+            process.stdout.readline()
+        yield
 
 
 def assert_unharmed(target: Target, before: receipt.Receipt, folder: Path) -> None:
@@ -133,4 +151,25 @@ def test_host_killed_at_random_moments(start: Start, tmp_path: Path, program: st
         ) as host:
             time.sleep(draw.uniform(0.05, 0.3))
             host.kill()
+    assert_unharmed(target, before, tmp_path)
+
+
+@pytest.mark.nightly
+def test_thread_of_a_killed_host_that_gets_no_cpu_is_left_alone(
+    start: Start, tmp_path: Path
+) -> None:
+    """It waits for its code, in the stub. The next host waits, too, or says so."""
+    target = start("parked", "short")
+    before = receipt.take_at_rest(target.pid)
+    own = set(tasks(target.pid))
+    with host_with(target.pid, "pwrite64:signal=SIGKILL:when=2") as host:
+        host.communicate(timeout=HOST_S)
+    (ours,) = set(tasks(target.pid)) - own
+    cpu = min(os.sched_getaffinity(target.pid))
+    os.sched_setaffinity(ours, {cpu})
+    os.sched_setscheduler(ours, os.SCHED_IDLE, os.sched_param(0))
+    with busy(cpu):
+        done = cli.run("record", target.pid, "-d", 0.2, "-o", tmp_path / "a.folded")
+    if done.exit_code:
+        done.assert_refused(5, "still holds the agent of another flametap")
     assert_unharmed(target, before, tmp_path)

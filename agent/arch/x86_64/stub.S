@@ -23,9 +23,8 @@ stub_begin:
         xor     %edx, %edx
         mov     $8, %r10d
         syscall
-        mov     answer(%rip), %rsi
-        test    %rsi, %rsi
-        jnz     ask
+        cmpq    $0, answer(%rip)
+        jne     back
         mov     $56, %eax                       # clone: VM|FS|FILES|SIGHAND|THREAD|SYSVSEM|SETTLS, tls 0, the same rsp
         mov     $0xd0f00, %edi
         xor     %esi, %esi
@@ -34,10 +33,6 @@ stub_begin:
         syscall
         test    %rax, %rax
         jz      born
-        jmp     back
-ask:    mov     $131, %eax                      # sigaltstack(0, answer)
-        xor     %edi, %edi
-        syscall
 back:   lea     flags(%rip), %rsp
         popfq                                   # nothing below changes flags
         mov     own_rsp(%rip), %rsp
@@ -47,7 +42,13 @@ back:   lea     flags(%rip), %rsp
         mov     $0, %edx
         mov     $8, %r10d
         syscall
-        mov     own_r8(%rip), %r8
+        mov     answer(%rip), %rcx              # such a signal's handler has returned: an answer says that nearly all is done
+        jrcxz   1f
+        mov     $131, %eax                      # sigaltstack(0, answer)
+        mov     $0, %edi
+        mov     %rcx, %rsi
+        syscall
+1:      mov     own_r8(%rip), %r8
         mov     own_r10(%rip), %r10
         mov     own_rdx(%rip), %rdx
         mov     own_rsi(%rip), %rsi
@@ -60,6 +61,10 @@ back:   lea     flags(%rip), %rsp
 born:                                           # our thread: all signals are blocked, and there is no stack yet
         xor     %esp, %esp
         xor     %ebp, %ebp
+        mov     $157, %eax                      # prctl(PR_SET_NAME): by it another host knows us from the first moment
+        mov     $15, %edi
+        lea     name(%rip), %rsi
+        syscall
         mov     $9, %eax                        # mmap: readable and executable. Never writable as well
         xor     %edi, %edi
         mov     all_bytes(%rip), %rsi
@@ -109,6 +114,8 @@ leave:  mov     $60, %eax
         .balign 8
 all_signals:
         .quad   -1
+name:   .asciz  "flametap"
+        .balign 8
 stub_nap:
         .quad   0, 500000                       # seconds, nanoseconds
 stub_data:                                      # filled in: the first five by direct/, all behind by host/divert.c

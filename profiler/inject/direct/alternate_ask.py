@@ -2,7 +2,8 @@
 
 It is sent through the stub, as the first one was, makes one system call there and takes up its work
 again by itself, also if the host dies meanwhile. The stub holds the state of one thread at a time:
-nobody is sent there before the last one has left.
+nobody is sent there before the last one has left. A handler of the program may run before that, and
+may take long: a thread answers when it has its own mask again, and with it such a signal behind it.
 """
 
 from __future__ import annotations
@@ -13,9 +14,8 @@ from ...linux.tasks import cpu_ns, read_call
 from ..link.alternate import Alternate, Answer
 from ..link.target_memory import TargetMemory
 from .divert import Diverter, Result
+from .slack import LEFT_CPU_NS
 
-# Within the stub a thread makes three system calls: some microseconds.
-LEFT_CPU_NS = 300_000
 ANSWER_LIMIT_S = 0.005
 ANSWER_INTERVAL_S = 0.00005
 
@@ -74,6 +74,8 @@ class AlternateAsk:
             call = read_call(self._memory.pid, self._tid)
         except OSError:  # it has ended
             return True
+        if self._is_awaited and self._answer.read() is None:
+            return False
         if call is not None:
             return call.pc not in self._place
         return cpu_ns(self._memory.pid, self._tid) - self._released_ns >= LEFT_CPU_NS

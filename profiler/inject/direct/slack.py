@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
+from enum import Enum
 
 from flametap.agent import machine_code
 
@@ -23,7 +24,7 @@ from ...linux.elf_headers import (
     read_program_headers,
 )
 from ...linux.maps import Mapping, read_maps
-from ...linux.tasks import read_call, tasks
+from ...linux.tasks import cpu_ns, read_call, tasks
 from ..link.target_memory import TargetMemory
 from .stub import Stub
 
@@ -31,6 +32,8 @@ OWN_NAME = "flametap"  # of our thread
 ALIGNMENT = 16
 LOOKS = 30
 LOOK_INTERVAL_S = 0.005
+# Within the stub a thread makes three system calls: some microseconds.
+LEFT_CPU_NS = 300_000
 # So many zeros must come before the place, too: data may end with some.
 MARGIN_BYTES = 64
 HEAD_BYTES = 4096  # of an image: its header and those of its segments
@@ -101,28 +104,48 @@ def check(pid: int) -> None:
 def is_in_use(pid: int, start: int, end: int) -> bool:
     """Tell whether a thread of ours is in a process, or one of its own between two addresses.
 
-    It cannot be seen where a running thread is. One of ours that waits for its agent sleeps
-    nearly all the time, so it is seen in one of several looks.
+    Where a running thread is cannot be seen; it has left once it has used some CPU time. Ours has
+    its name from the first moment at which it runs.
     """
-    for _ in range(LOOKS):
-        if _is_seen(pid, start, end):
-            return True
-        time.sleep(LOOK_INTERVAL_S)
-    return False
-
-
-def _is_seen(pid: int, start: int, end: int) -> bool:
-    for tid in tasks(pid):
-        try:
-            with open(f"/proc/{pid}/task/{tid}/comm") as file:
-                if file.read().strip() == OWN_NAME:
+    left: set[int] = set()
+    # A thread that is in the stub may make ours meanwhile: that one is there at the second look.
+    for _ in range(2):
+        waiting = {tid: cpu_ns(pid, tid) for tid in tasks(pid) - left}
+        for _ in range(LOOKS):
+            for tid, before_ns in list(waiting.items()):
+                state = _state(pid, tid, range(start, end), before_ns)
+                if state is _State.THERE:
                     return True
-            call = read_call(pid, tid)
-        except OSError:
-            continue
-        if call is not None and start <= call.pc < end:
+                if state is _State.LEFT:
+                    del waiting[tid]
+                    left.add(tid)
+            if not waiting:
+                break
+            time.sleep(LOOK_INTERVAL_S)
+        else:
             return True
     return False
+
+
+class _State(Enum):
+    """Of a thread."""
+
+    THERE = 0
+    LEFT = 1
+    UNKNOWN = 2
+
+
+def _state(pid: int, tid: int, place: range, before_ns: int) -> _State:
+    try:
+        with open(f"/proc/{pid}/task/{tid}/comm") as file:
+            if file.read().strip() == OWN_NAME:
+                return _State.THERE
+        call = read_call(pid, tid)
+    except OSError:  # it has ended
+        return _State.LEFT
+    if call is not None:
+        return _State.THERE if call.pc in place else _State.LEFT
+    return _State.LEFT if cpu_ns(pid, tid) - before_ns >= LEFT_CPU_NS else _State.UNKNOWN
 
 
 def _candidates(mappings: Sequence[Mapping]) -> Iterator[Mapping]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import struct
 import subprocess
 import sys
@@ -202,3 +203,31 @@ def test_thread_of_ours_is_known_by_its_name_or_where_it_waits() -> None:
     with running("open('/proc/self/comm', 'w').write('flametap')") as pid:
         assert slack.is_in_use(pid, 0, 1)
     assert not slack.is_in_use(pid, 0, 1 << 47)
+
+
+@pytest.mark.needs("attach")
+@pytest.mark.parametrize(("used_ns", "is_in_use"), [(0, True), (100_000, False)])
+def test_running_thread_has_left_once_it_has_used_cpu_time(
+    monkeypatch: pytest.MonkeyPatch, used_ns: int, is_in_use: bool
+) -> None:
+    """It cannot be seen where it is, and one that waits for a CPU stays there."""
+    monkeypatch.setattr(slack, "LOOK_INTERVAL_S", 0)
+    monkeypatch.setattr(slack, "read_call", lambda pid, tid: None)
+    cpu_ns = itertools.count(step=used_ns) if used_ns else itertools.repeat(7)
+    monkeypatch.setattr(slack, "cpu_ns", lambda pid, tid: next(cpu_ns))
+    with running("pass") as pid:
+        assert slack.is_in_use(pid, 0, 1) == is_in_use
+
+
+STATE = slack._state
+
+
+@pytest.mark.needs("attach")
+def test_thread_that_was_made_meanwhile_is_looked_at_as_well(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with running("pass") as pid, running("open('/proc/self/comm', 'w').write('flametap')") as made:
+        found = iter([frozenset({pid}), frozenset({pid, made})])
+        monkeypatch.setattr(slack, "tasks", lambda _: next(found))
+        monkeypatch.setattr(slack, "_state", lambda _, tid, place, ns: STATE(tid, tid, place, ns))
+        assert slack.is_in_use(pid, 0, 1)
