@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_build import CFI_SOURCES, build_driver
+from agent_build import CFI_SOURCES, QUICK, SANITIZERS, build_driver
 
 HERE = Path(__file__).parent
 
@@ -16,4 +16,4 @@ HERE = Path(__file__).parent
 def cfi_driver(require_capability: Callable[[str], str]) -> Path:
     """``cfi_driver.c`` over the call frame part of the agent, with sanitizers."""
     require_capability("sanitizers")
-    return build_driver(HERE / "cfi_driver.c", CFI_SOURCES)
+    return build_driver(HERE / "cfi_driver.c", CFI_SOURCES, (*SANITIZERS, *QUICK))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_build import build_driver, run_driver
+from agent_build import QUICK, SANITIZERS, build_driver, run_driver
 
 DRIVER = Path(__file__).parent / "inflate_driver.c"
 CHOSEN = random.Random(7)
@@ -28,7 +28,7 @@ TEXTS = {
 def inflate_driver(require_capability: Callable[[str], str]) -> Path:
     require_capability("sanitizers")
     names = ("platform/atomics.h", "unwind/inflate.c")
-    return build_driver(DRIVER, names)
+    return build_driver(DRIVER, names, (*SANITIZERS, *QUICK))
 
 
 @pytest.mark.parametrize("level", [0, 1, 9])

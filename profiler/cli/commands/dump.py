@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 SHORTEST_S = 0.1
 BLOCKED_S = 0.5
 LONGEST_S = 3.0
+EMPTY_S = 20.0  # a full machine may not let any thread have its turn for seconds
 # A dump is short: it samples faster than a recording. It has no budget, which would lower the rate
 # of a process with many threads before its busy threads were sampled.
 RATE_HZ, BUDGET_PERCENT = "250", "0"
@@ -184,10 +185,15 @@ def _sample(capture: Capture, tids: frozenset[int], interrupts: Interrupts) -> N
     begin_s = time.monotonic()
     while not interrupts.stop and not capture.wait(POLL_S):
         elapsed_s = time.monotonic() - begin_s
-        if elapsed_s >= LONGEST_S:
+        if elapsed_s >= LONGEST_S and (elapsed_s >= EMPTY_S or _is_any_seen(capture)):
             return
         if elapsed_s >= SHORTEST_S and not _is_any_unseen(capture, tids, elapsed_s):
             return
+
+
+def _is_any_seen(capture: Capture) -> bool:
+    """Return True once a thread has a stack."""
+    return any(leaf is not None for leaf in _newest_leaves(capture).values())
 
 
 def _is_any_unseen(capture: Capture, tids: frozenset[int], elapsed_s: float) -> bool:
