@@ -190,7 +190,8 @@ def _name(capture: Capture, interrupts: Interrupts, asked: int, progress: Progre
             progress.warn("saving without the names that are still missing")
             return True
         pending = capture.status().symbols_pending
-        progress.step(f"naming functions, {pending:,} addresses left (Ctrl-C saves without them)")
+        left = f"{pending:,} addresses" if pending else "call graphs and notes"
+        progress.step(f"naming functions, {left} left (Ctrl-C saves without them)")
     return False
 
 

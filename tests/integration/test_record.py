@@ -207,6 +207,14 @@ def test_command_is_profiled_from_its_start_and_keeps_its_exit_code(tmp_path: Pa
     assert read_folded(out).total > 50_000
 
 
+@pytest.mark.parametrize(("code", "expected"), [(0, 6), (3, 3)])
+def test_program_of_which_nothing_was_saved(tmp_path: Path, code: int, expected: int) -> None:
+    out = tmp_path / "out.folded"
+    result = cli.run("record", "-o", out, "--", "sh", "-c", f"sleep 0.3; exit {code}")
+    assert (result.exit_code, out.exists()) == (expected, False), result.stderr
+    assert "nothing was saved" in result.stderr
+
+
 def test_command_killed_by_a_signal_gives_128_and_its_number(tmp_path: Path) -> None:
     out = tmp_path / "out.folded"
     result = cli.run("record", "-o", out, "--", "sh", "-c", "sleep 0.3; kill -9 $$")

@@ -276,6 +276,7 @@ def _record_command(
         exit_code = _wait_for_exit(launched, interrupts, progress)
     if isinstance(failure, NoSamplesError):
         progress.warn(f"nothing was saved: {failure.message}")
+        return exit_code or failure.exit_code
     elif failure is not None and not isinstance(failure, TargetDiedError):
         raise failure
     return exit_code
