@@ -21,18 +21,24 @@ help: ## list the targets
 
 # --- set up -----------------------------------------------------------------------------------------------------------
 
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+define MAKE_VENV
+$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "flametap needs Python 3.10 or newer: make PYTHON=python3.12")'
+test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "no venv module: apt install python3-venv" >&2; exit 1; }
+endef
+
 .PHONY: dev
 dev: $(AGENT_STAMP) ## make .venv with flametap (editable) and the development tools
 
 $(STAMP): pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "flametap needs Python 3.10 or newer: make PYTHON=python3.12")'
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "no venv module: apt install python3-venv" >&2; exit 1; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(MAKE_VENV)
+	$(INSTALL) --editable '.[dev]'
 	@$(LAY_NAMES)
 	@touch $@
 
 # The installation builds the agent's machine code, from C and assembly; a change of them makes it stale.
-$(AGENT_STAMP): $(STAMP) $(shell find agent -name '*.[chS]' -o -name '*.ld' -o -name '*.py')
+AGENT := $(shell find agent -name '*.[chS]' -o -name '*.ld' -o -name '*.py')
+$(AGENT_STAMP): $(STAMP) $(AGENT)
 	@$(BIN)/python -m flametap.agent.build
 	@touch $@
 
@@ -45,8 +51,16 @@ LAY_NAMES = rm -rf build/types && mkdir -p $(NAMES) && ln -s $(addprefix ../../.
 DEMO := build/demo
 
 .PHONY: demo
-demo: $(AGENT_STAMP) $(DEMO) ## attach to a busy sample program and open the live flame graph
+demo: $(DEMO)-stamp $(DEMO) ## attach to a busy sample program and open the live flame graph
 	@$(DEMO) & pid=$$!; trap "kill $$pid 2>/dev/null" EXIT; $(BIN)/flametap live $$pid $(ARGS)
+
+# It needs the package alone, without the development tools.
+$(DEMO)-stamp: pyproject.toml $(AGENT)
+	@$(MAKE_VENV)
+	@test -e $(STAMP) || $(INSTALL) --editable .
+	@$(BIN)/python -m flametap.agent.build
+	@mkdir -p $(@D)
+	@touch $@
 
 $(DEMO): tests/targets/demo.c
 	@command -v gcc >/dev/null || { echo "the sample program needs a C compiler: apt install gcc libc6-dev" >&2; exit 1; }
@@ -143,7 +157,7 @@ audit: $(STAMP)-audit ## known vulnerabilities of the dependencies
 	$(BIN)/pytest -m "" tests/test_dependencies.py $(ARGS)
 
 $(STAMP)-audit: $(STAMP)
-	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[audit]'
+	-$(INSTALL) --editable '.[audit]'
 	@touch $@
 
 # --- measure, build, clean --------------------------------------------------------------------------------------------
@@ -154,7 +168,7 @@ bench: $(STAMP)-bench ## what flametap costs, next to other profilers: lists the
 
 # The profilers that come from PyPI. Without them the benches run, too.
 $(STAMP)-bench: $(AGENT_STAMP)
-	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	-$(INSTALL) --editable '.[bench]'
 	@touch $@
 
 # Through the source distribution, so that a wheel never holds what a clean checkout does not.
