@@ -57,7 +57,7 @@ demo: $(DEMO)-stamp $(DEMO) ## attach to a busy sample program and open the live
 # It needs the package alone, without the development tools.
 $(DEMO)-stamp: pyproject.toml $(AGENT)
 	@$(MAKE_VENV)
-	@test -e $(STAMP) || $(INSTALL) --editable .
+	@test -e $(STAMP) || $(INSTALL) --no-compile --editable .
 	@$(BIN)/python -m flametap.agent.build
 	@mkdir -p $(@D)
 	@touch $@
