@@ -6,8 +6,9 @@ import contextlib
 import os
 import re
 import threading
+import time
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..linux import procfs
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 # A process that serves pages of its memory itself may make us wait for ever.
 LOOK_TIMEOUT_S = 1.0
+LOOK_LIMIT_S = 20.0
+LOOK_INTERVAL_S = 0.05
 _OTHER_PYTHON = re.compile(r"(?:libpython|python)(2\.\d+|3\.\d+)(?:[dmut]*\.so.*)?")
 # Programs and libraries without any way to have their functions named.
 _NAMELESS = [
@@ -60,23 +63,39 @@ _SHOWN = {
 }
 
 
+class Interpreters(NamedTuple):
+    """Those of a process, and whether all of it was looked at."""
+
+    found: Sequence[FoundInterpreter]
+    is_over: bool = True
+
+
 def find_interpreters(
     pid: int, proc: str = procfs.PROC, without: set[tuple[str, int]] | None = None
-) -> Sequence[FoundInterpreter]:
-    """Return the interpreters of a process; none if it lets us wait, or may not be looked at.
+) -> Interpreters:
+    """Look for the interpreters of a process, unless it lets us wait.
 
     Args:
         pid: the process.
         proc: where procfs is mounted.
-        without: files that hold none, see ``Interpreters``.
+        without: files that hold none, see ``search.Interpreters``.
     """
-    from ..symbols.interpreters.search import Interpreters
+    from ..symbols.interpreters import search
 
-    interpreters = Interpreters(pid, proc, without)
+    interpreters = search.Interpreters(pid, proc, without)
     thread = threading.Thread(target=interpreters.look, name="flametap-look", daemon=True)
     thread.start()
-    thread.join(LOOK_TIMEOUT_S)
-    return interpreters.found
+    end_s = time.monotonic() + LOOK_LIMIT_S
+    ran_s = time.monotonic()
+    # One that waits for a CPU, on a busy machine, is not stuck.
+    while time.monotonic() < min(end_s, ran_s + LOOK_TIMEOUT_S):
+        thread.join(LOOK_INTERVAL_S)
+        if not thread.is_alive():
+            return Interpreters(interpreters.found)
+        with contextlib.suppress(OSError):
+            if procfs.read_task_state(os.getpid(), thread.native_id or 0) == "R":
+                ran_s = time.monotonic()
+    return Interpreters(interpreters.found, is_over=False)
 
 
 def shown(found: FoundInterpreter) -> str:
@@ -94,7 +113,7 @@ def shown(found: FoundInterpreter) -> str:
 
 
 def interpreter_lines(
-    pid: int, proc: str = procfs.PROC, found: Sequence[FoundInterpreter] | None = None
+    pid: int, proc: str = procfs.PROC, looked: Interpreters | None = None
 ) -> list[str]:
     """Describe how the functions of an interpreted program are shown, one line for each.
 
@@ -103,9 +122,9 @@ def interpreter_lines(
     Args:
         pid: the process.
         proc: where procfs is mounted.
-        found: its interpreters, if they are known.
+        looked: its interpreters, if they are known.
     """
-    found = find_interpreters(pid, proc) if found is None else found
+    found, is_over = find_interpreters(pid, proc) if looked is None else looked
     lines = [shown(each) for each in found]
     try:
         names = {mapping.name for mapping in procfs.read_mappings(pid, proc)}
@@ -125,7 +144,12 @@ def interpreter_lines(
         or (other.startswith("Ruby") and RUBY in shown_runtimes)
         or (other.startswith(("Node.js", "V8")) and V8 in shown_runtimes)
     )
-    return [*lines, other] if other and not is_said else lines
+    if not other or is_said:
+        return lines
+    if not is_over:
+        name = other.partition(":")[0]
+        return [*lines, f"{name}: whether its functions are shown is not known yet"]
+    return [*lines, other]
 
 
 def shown_of(modules: Iterable[str], pid: int, has_map: bool) -> str:

@@ -50,7 +50,7 @@ def doctor(pid: str | None, pid_option: int | None, as_json: bool) -> int:
                 "functions_shown": each.recipe is not None,
                 "note": each.note,
             }
-            for each in interpreters
+            for each in interpreters.found
         ]
         attachable = first is None
         print_json(
@@ -61,7 +61,7 @@ def doctor(pid: str | None, pid_option: int | None, as_json: bool) -> int:
         print_line(f"{MARKS[finding.severity]:<5}{finding.check:<15}{finding.message}")
         if finding.hint:
             print_line(f"{'':<20}remedy: {finding.hint}")
-    for line in interpreter_lines(target, found=interpreters):
+    for line in interpreter_lines(target, looked=interpreters):
         print_line(f"{MARKS[Severity.OK]:<5}{'interpreter':<15}{line}")
     try:
         name = procfs.read_status(target).name

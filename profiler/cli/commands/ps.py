@@ -94,7 +94,7 @@ def rows_of(show_all: bool) -> Iterator[Row]:
             if finding.severity is Severity.WARNING and verdict is None:
                 verdict = finding
         attachable = verdict is None or verdict.severity is Severity.WARNING
-        found = find_interpreters(pid, without=without) if attachable else ()
+        found = find_interpreters(pid, without=without).found if attachable else ()
         yield Row(
             pid=pid,
             user=permissions.user_name(status.uids[0]),

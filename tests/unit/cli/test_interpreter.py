@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from fakeproc import FakeProc, mapping
-from flametap.cli.interpreter import interpreter_lines, shown, shown_of
+from flametap.cli import interpreter
+from flametap.cli.interpreter import Interpreters, interpreter_lines, shown, shown_of
+from flametap.symbols.interpreters import search
 from flametap.symbols.interpreters.found import RUBY, FoundInterpreter
 from flametap.symbols.interpreters.recipe import Recipe
 
@@ -70,8 +73,47 @@ def test_interpreter_that_has_not_run_anything_is_said_once(tmp_path: Path) -> N
     fake = FakeProc(tmp_path)
     fake.process(7, maps=mapping(0x1000, 0x1000, "/usr/lib/libruby-3.1.so.3.1.2"))
     found = FoundInterpreter(0, RUBY, "Ruby 3.1.2", (3, 1), "/usr/lib/libruby-3.1.so", None)
-    (line,) = interpreter_lines(7, fake.proc, [found])
+    (line,) = interpreter_lines(7, fake.proc, Interpreters([found]))
     assert line == "Ruby 3.1.2: it has not run anything yet"
+
+
+class Looks:
+    """Of a process that lets us wait, or on a busy machine."""
+
+    found = ()
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def look(self) -> None:
+        """Take long."""
+        raise NotImplementedError
+
+
+class Stuck(Looks):
+    def look(self) -> None:
+        time.sleep(5)
+
+
+class Slow(Looks):
+    def look(self) -> None:
+        end_s = time.thread_time() + 0.4
+        while time.thread_time() < end_s:
+            pass
+
+
+@pytest.mark.parametrize(("looks", "says"), [(Stuck, "is not known yet"), (Slow, "are [jit]")])
+def test_what_was_not_looked_at_is_not_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, looks: type[Looks], says: str
+) -> None:
+    fake = FakeProc(tmp_path)
+    fake.process(7, maps=mapping(0x1000, 0x1000, "/usr/lib/libjvm.so"))
+    monkeypatch.setattr(search, "Interpreters", looks)
+    monkeypatch.setattr(interpreter, "LOOK_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(interpreter, "LOOK_INTERVAL_S", 0.001)
+    (line,) = interpreter_lines(7, fake.proc)
+    assert line.startswith("Java: ")
+    assert says in line
 
 
 @pytest.mark.needs("attach", "python3.12")
