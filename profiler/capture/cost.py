@@ -82,7 +82,7 @@ class Certificate:
             )
         took += self._rates()
         inside = (
-            f"in the process: {counted(self.signals_sent, 'signal')} sent, "
+            f"in the process: {counted(self.handler_runs, 'signal')} taken, "
             f"{counted(self.parked_reads, 'sleeping stack')} read, {self._interrupted()}"
         )
         if self.threads_admitted:

@@ -58,13 +58,10 @@ def ps(show_all: bool, as_json: bool, text: str | None) -> int:
         answer = "yes" if row.attachable else "no"
         line = f"{row.pid:>7}  {row.user:<{user_width}}  {row.threads:>7}  {answer:<6}  "
         line += f"{row.runtime:<{runtime_width}}  " if runtime_width else ""
-        reason = f"  ({row.reason})" if row.reason else ""
+        # The reason matters more than the end of a long command line.
+        line += f"({row.reason}) {row.command}" if row.reason else row.command
         if width is not None:
-            # The reason matters more than the end of a long command line.
-            left = max(16, width - len(line) - len(reason))
-            line = (line + shorten(row.command, left) + reason)[:width]
-        else:
-            line += row.command + reason
+            line = shorten(line, width)
         print_line(line)
     return 0
 

@@ -28,7 +28,7 @@ def test_certificate_says_what_it_took_and_what_it_did() -> None:
         "cost: 1.00% of a core in the process, 12 MiB held; a sample took 1.75 µs"
         " (99 % at most 5.5 µs, longest 41.2 µs); CPU timers: 1,000 samples a second of CPU time"
         " (248 taken), 40 looks a second at sleeping threads",
-        "in the process: 1,901 signals sent, 812 sleeping stacks read,"
+        "in the process: 1,900 signals taken, 812 sleeping stacks read,"
         " 3 interrupted system calls restarted, 0 system calls returned EINTR",
     ]
 
@@ -38,9 +38,9 @@ def test_certificate_says_one_and_none() -> None:
         status = Status(7, "demo", "ended", counters=counters)
         return Certificate.of(status).lines()[1].removeprefix("in the process: ")
 
-    assert inside() == "0 signals sent, 0 sleeping stacks read, 0 system calls interrupted"
-    assert inside(signals_sent=1, parked_reads=1, eintr_unrepairable=606) == (
-        "1 signal sent, 1 sleeping stack read, 606 system calls returned EINTR"
+    assert inside() == "0 signals taken, 0 sleeping stacks read, 0 system calls interrupted"
+    assert inside(signals_handled=1, parked_reads=1, eintr_unrepairable=606) == (
+        "1 signal taken, 1 sleeping stack read, 606 system calls returned EINTR"
     )
     assert "1 interrupted system call restarted, 1 system call" in inside(
         eintr_repaired=1, eintr_unrepairable=1

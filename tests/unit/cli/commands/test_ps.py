@@ -30,7 +30,7 @@ def test_lines_are_cut_on_a_terminal_only(
     header, java, old = lines(capsys)
     assert max(map(len, (header, java, old))) == 80
     assert java.endswith("…")
-    assert old.endswith("(it is a 32-bit program)")
+    assert "  (it is a 32-bit program) old" in old
 
 
 def test_runtime_has_a_column_where_there_is_one(
