@@ -19,6 +19,7 @@ from .outputs import STDOUT, Output
 from .progress import Progress, duration, loss_lines, recording_line
 from .python_lines import collector_lines, gil_lines
 from .signals import EXIT_CODE, Interrupts, not_suspended
+from .targets import shorten
 
 if TYPE_CHECKING:
     from ..analysis.annotation import SymbolReport
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ..export.request import ExportRequest
 
 POLL_S = 0.05
+TITLE_CHARACTERS = 80  # of the command
 LINE_INTERVAL_S = 0.25  # people read no faster
 # Of one core: below it, the figures of the CPU clock rest on a handful of samples.
 IDLE_SHARE = 0.01
@@ -195,6 +197,11 @@ def _name(capture: Capture, interrupts: Interrupts, asked: int, progress: Progre
     return False
 
 
+def _title(capture: Capture) -> str:
+    """Name a recording; a class path alone may be 12 kB."""
+    return f"{shorten(capture.command, TITLE_CHARACTERS)} ({capture.pid})"
+
+
 def page_exports(capture: Capture) -> Callable[[Selection], ExportRequest]:
     """Return what makes requests for exports of the parts of a recording that a page shows."""
     from ..export.request import ExportRequest
@@ -207,7 +214,7 @@ def page_exports(capture: Capture) -> Callable[[Selection], ExportRequest]:
             capture.profile,
             capture.table,
             selection,
-            title=f"{capture.command} ({capture.pid})",
+            title=_title(capture),
             notes=[*lines, *status.notes],
             cost=Certificate.of(status).as_json(),
             status=status,
@@ -271,7 +278,7 @@ def _write(
         unit=what.unit,
         by_line=what.shown.by_line,
         full_filenames=what.shown.full_filenames,
-        title=f"{capture.command} ({capture.pid})",
+        title=_title(capture),
         notes=notes,
         cost=Certificate.of(status).as_json(),
         status=status,

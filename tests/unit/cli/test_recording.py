@@ -8,6 +8,7 @@ import re
 import signal
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -15,6 +16,8 @@ import pytest
 
 from flametap.analysis.calltree import CallTree
 from flametap.analysis.selection import Selection
+from flametap.capture.live import Capture
+from flametap.cli import recording
 from flametap.cli.frame_options import FrameOptions
 from flametap.cli.heaviest import heaviest_lines
 from flametap.cli.outputs import Output
@@ -322,3 +325,9 @@ def test_handlers_are_put_back_and_ignored_signals_stay_ignored() -> None:
         assert signal.getsignal(signal.SIGTERM) is before
     finally:
         signal.signal(signal.SIGHUP, former)
+
+
+def test_title_is_short_whatever_the_command() -> None:
+    capture = cast(Capture, SimpleNamespace(command="java -cp " + "x" * 12_000, pid=7))
+    assert len(recording._title(capture)) < 100
+    assert recording._title(capture).endswith("… (7)")
