@@ -39,6 +39,7 @@ The answer to a view request (weights and positions in nanoseconds of the reques
                     below the zoom (``runtime`` is a part of ``native``;
                     ``queued`` are waits for a CPU, ``gil`` for the GIL); else null
     nameless_ns     int     below the zoom: own time of functions without a name
+    nameless_frames float   below the zoom: their share of all frames, each as often as sampled
     steps           [0 or 1] for each step of the shape: whether it means a function of the tree
     comparison      null, or {here_ns there_ns here_total_ns there_total_ns sample_ns is_share}:
                     what the weights of both sides are parts of, and their sums
@@ -51,7 +52,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from flametap.analysis.comparison import Sizes, function_changes, grades, z_scores
-from flametap.analysis.function_sums import nameless_ns, origin_sums, top_functions
+from flametap.analysis.function_sums import (
+    nameless_frames,
+    nameless_ns,
+    origin_sums,
+    top_functions,
+)
 from flametap.analysis.selection import EVERYTHING, Selection
 from flametap.analysis.shape import PLAIN, Shape
 from flametap.analysis.tree_search import find_matches, match_functions
@@ -138,6 +144,7 @@ def encode_view(view: View, query: ViewQuery, revision: int) -> dict[str, Any]:
         "table": _encode_table(view, listed_zoom, query, matching) if query.table else None,
         "origins": _encode_origins(view.listed, listed_zoom),
         "nameless_ns": nameless_ns(view.listed, listed_zoom),
+        "nameless_frames": nameless_frames(view.listed, listed_zoom),
         "steps": view.steps,
         "comparison": encode_comparison(view),
     }

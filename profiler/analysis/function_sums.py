@@ -97,6 +97,15 @@ def nameless_ns(index: TreeIndex, below: int) -> int:
     return int(tree.self_ns[nodes][index.is_nameless[own]].sum())
 
 
+def nameless_frames(index: TreeIndex, below: int) -> float:
+    """Return the share of frames without a name below a node, each as often as it was sampled."""
+    tree = index.tree
+    nodes = index.subtree(below) if below else slice(1, None)
+    function, total_ns = tree.function[nodes], tree.total_ns[nodes]
+    frames_ns = int(total_ns.sum())
+    return int(total_ns[index.is_nameless[function]].sum()) / frames_ns if frames_ns else 0.0
+
+
 class FunctionSums:
     """Sums by function over the subtree below a node (itself included).
 

@@ -10,7 +10,7 @@ import pytest
 
 from call_trees import random_tree, tree_of
 from flametap.analysis.calltree import CallTree
-from flametap.analysis.function_sums import nameless_ns, top_functions
+from flametap.analysis.function_sums import nameless_frames, nameless_ns, top_functions
 from flametap.analysis.tree_search import find_matches, match_functions
 from flametap.analysis.tree_view import (
     BIG_PARENT,
@@ -246,3 +246,5 @@ def test_time_without_names_is_that_of_nameless_functions_and_of_their_system_ca
     ]
     index = TreeIndex(replace(tree, functions=functions))
     assert [nameless_ns(index, node) for node in range(5)] == [17, 17, 0, 17, 7]
+    shares = [nameless_frames(index, node) for node in range(5)]
+    assert shares == pytest.approx([17 / 52, 17 / 52, 0, 17 / 24, 0])

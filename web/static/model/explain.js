@@ -256,6 +256,7 @@ export function costShare({ counters, duration_ns: allNs, paused_ns: pausedNs = 
 const COST_LIMIT = 0.01; // of one core: the default budget
 
 const MUCH_NAMELESS = 0.05; // of the time that is shown
+const MANY_NAMELESS = 0.2; // of the frames that are shown
 
 /**
  * Returns by how much a share may be off by chance, 19 times out of 20; null if that is not known.
@@ -276,17 +277,19 @@ export function sampleNs(status, clock) {
 
 /** Says whether the names of a view (layout.BoxView) are known: {level, text}. */
 function explainNames(status, view) {
-  const { nameless_ns: nameless, total_ns: total } = view;
+  const { nameless_ns: nameless, nameless_frames: frames = 0, total_ns: total } = view;
   const { symbols_pending: pending } = status;
   if (pending) return { level: 'good', text: `${formatPlural(pending, 'name')} still being read` };
-  const level = nameless > MUCH_NAMELESS * total ? 'fair' : 'good';
-  return { level, text: nameless > 0 ? `${formatShare(nameless, total)} without names` : 'all functions named' };
+  const level = nameless > MUCH_NAMELESS * total || frames > MANY_NAMELESS ? 'fair' : 'good';
+  if (!nameless && !frames) return { level, text: 'all functions named' };
+  const inside = nameless ? `${formatShare(nameless, total)} without names` : 'all innermost functions named';
+  return { level, text: frames ? `${inside}, ${formatShare(frames, 1)} of all frames without` : inside };
 }
 
 /**
  * Returns the facts in the footer of the page: [{id, level, text}].
  *
- * @param view {nameless_ns, total_ns} of what is shown; null before there is anything
+ * @param view {nameless_ns, nameless_frames, total_ns} of what is shown; null before there is anything
  */
 export function summarise(status, view = null) {
   const verdicts = explainVerdicts(status.verdict_cpu_ns);

@@ -82,8 +82,8 @@ export class Quality {
 
   /** @param view layout.BoxView: what is shown */
   setView(view) {
-    const { boxes, zoom, nameless_ns, asked } = view;
-    this.view = { nameless_ns, total_ns: boxes.total_ns[zoom.box], clock: asked.clock };
+    const { boxes, zoom, nameless_ns, nameless_frames, asked } = view;
+    this.view = { nameless_ns, nameless_frames, total_ns: boxes.total_ns[zoom.box], clock: asked.clock };
     if (this.status) this.update(this.status, this.palette);
   }
 

@@ -54,6 +54,7 @@ export class Answers {
       search,
       origins: this.origins(tree, zoom),
       nameless_ns: this.namelessNs(tree, zoom),
+      nameless_frames: this.namelessFrames(tree, zoom),
       table: table ? this.table(tree, zoom, table, isMatch, query) : null,
     };
   }
@@ -86,6 +87,19 @@ export class Answers {
       if (kind[tree.function[own]] === 'unknown') sum += tree.selfNs[node];
     }
     return sum;
+  }
+
+  /** Returns the share of frames without a name below a node, each as often as it was sampled. */
+  namelessFrames(tree, below) {
+    const { kind } = this.functions;
+    let all = 0;
+    let sum = 0;
+    for (let rank = Math.max(tree.rank[below], 1); rank < tree.end[below]; rank++) {
+      const node = tree.depthFirst[rank];
+      all += tree.totalNs[node];
+      if (kind[tree.function[node]] === 'unknown') sum += tree.totalNs[node];
+    }
+    return all ? sum / all : 0;
   }
 
   /** Returns the functions that an element of a path means: an id, or a name with its module. */
