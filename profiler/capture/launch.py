@@ -80,19 +80,28 @@ class Launched:
         self._child.wait()
 
 
-def launch(argv: Sequence[str], *, stdout: int | None = None) -> Launched:
+def launch(
+    argv: Sequence[str], *, stdout: int | None = None, ignored: Sequence[signal.Signals] = ()
+) -> Launched:
     """Start ``argv`` and hold it at its entry point.
 
     Args:
         argv: the program (searched on PATH) and its arguments.
         stdout: a descriptor for its standard output; None to inherit ours.
+        ignored: signals that it begins with ignored, as we have; those that we handle it would not.
 
     Raises:
         UsageError: the program cannot be run, or the kernel does not let us trace it.
         CannotAttachError: it ended before its entry point, or could not be held there.
     """
+
+    def begin() -> None:
+        for number in ignored:
+            signal.signal(number, signal.SIG_IGN)
+        _trace_me()
+
     try:
-        child = subprocess.Popen(list(argv), stdout=stdout, preexec_fn=_trace_me)
+        child = subprocess.Popen(list(argv), stdout=stdout, preexec_fn=begin)
     except (OSError, subprocess.SubprocessError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it cannot be traced"
         raise UsageError(

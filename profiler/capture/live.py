@@ -134,8 +134,8 @@ class Capture(Views):
                 lambda: frozenset(self.profile.threads),
                 self.profile.set_thread_names,
             )
-            self._session.start()
             self._make_symbolizer()
+            self._session.start()
             self._thread_names.start()
             self._kernel.begin()
         except BaseException:
@@ -424,4 +424,5 @@ class Capture(Views):
 
 
 def _import_symbolizer() -> None:
-    from ..symbols import symbolizer  # noqa: F401
+    with contextlib.suppress(ImportError):  # told by who needs it
+        from ..symbols import symbolizer  # noqa: F401

@@ -70,8 +70,15 @@ class Interpreters(NamedTuple):
     is_over: bool = True
 
 
+# Those whose functions may be shown without any map.
+_LOOKED_FOR = ("Python", "Java", "Node.js", "V8", "Ruby")
+
+
 def find_interpreters(
-    pid: int, proc: str = procfs.PROC, without: set[tuple[str, int]] | None = None
+    pid: int,
+    proc: str = procfs.PROC,
+    without: set[tuple[str, int]] | None = None,
+    limit_s: float = LOOK_LIMIT_S,
 ) -> Interpreters:
     """Look for the interpreters of a process, unless it lets us wait.
 
@@ -79,13 +86,14 @@ def find_interpreters(
         pid: the process.
         proc: where procfs is mounted.
         without: files that hold none, see ``search.Interpreters``.
+        limit_s: how long we wait where it gets no CPU.
     """
     from ..symbols.interpreters import search
 
     interpreters = search.Interpreters(pid, proc, without)
     thread = threading.Thread(target=interpreters.look, name="flametap-look", daemon=True)
     thread.start()
-    end_s = time.monotonic() + LOOK_LIMIT_S
+    end_s = time.monotonic() + limit_s
     ran_s = time.monotonic()
     # One that waits for a CPU, on a busy machine, is not stuck.
     while time.monotonic() < min(end_s, ran_s + LOOK_TIMEOUT_S):
@@ -146,8 +154,8 @@ def interpreter_lines(
     )
     if not other or is_said:
         return lines
-    if not is_over:
-        name = other.partition(":")[0]
+    name = other.partition(":")[0]
+    if not is_over and name.startswith(_LOOKED_FOR):
         return [*lines, f"{name}: whether its functions are shown is not known yet"]
     return [*lines, other]
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -107,11 +109,7 @@ def watch(
     Meanwhile import what writes ``outputs``.
     """
     begin_s = time.monotonic()
-    if outputs:
-        from ..export import load
-
-        for output in outputs:
-            load(output.format)
+    threading.Thread(target=_load, args=(outputs,), daemon=True).start()
     next_line_s = begin_s
     while not interrupts.stop:
         now_s = time.monotonic()
@@ -183,6 +181,14 @@ def finish(
         for line in symbol_lines(report, what.clock):
             progress.say(line)
     return EXIT_CODE if was_cut else 0
+
+
+def _load(outputs: Sequence[Output]) -> None:
+    from ..export import load
+
+    with contextlib.suppress(ImportError):  # told when it is written
+        for output in outputs:
+            load(output.format)
 
 
 def _name(capture: Capture, interrupts: Interrupts, asked: int, progress: Progress) -> bool:

@@ -68,6 +68,11 @@ class Interrupts:
         self._former: list[tuple[signal.Signals, Any]] = []
 
     @property
+    def ignored(self) -> list[signal.Signals]:
+        """Those that we handle, though we were started with them ignored."""
+        return [number for number, former in self._former if former is signal.SIG_IGN]
+
+    @property
     def stop(self) -> bool:
         """True once a signal has asked the command to end and save."""
         return self.count >= 1

@@ -31,8 +31,8 @@ IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 PATIENCE_S = 2.0
 # Another one may just be leaving.
 CLAIM_TIMEOUT_S = 2.0
-# In /proc/PID/comm: its command line may be that of the command.
-NAME = "flametap-inject"
+# In /proc/PID/comm: its command line may be that of the command. `pkill flametap` does not mean it.
+NAME = "ft-inject"
 
 
 def main(descriptor: int, pid: int, way: str) -> None:

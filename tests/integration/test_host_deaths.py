@@ -45,7 +45,10 @@ print("over", flush=True)
 CYCLES = int(os.environ.get("FLAMETAP_TEST_CYCLES", "3"))
 HOST_S = 60.0
 GONE_S = 120.0
-STOPPED_S = 1.0
+# Our thread waits for 3 s: of a host that is stopped for longer the attach fails, but for one that
+# holds a thread of the target meanwhile.
+STOPPED_S = float(os.environ.get("FLAMETAP_TEST_STOPPED_S", "1"))
+TOO_LONG_S = 3.0
 BUSY = 6
 # The calls of an attach in the order in which they come first: seize, interrupt, registers, mask,
 # signals of thread and process, sequence, registers, detach; stub, code, boot, go, gate, restorer.
@@ -134,7 +137,7 @@ def test_host_stopped_at_a_step_goes_on(start: Start, tmp_path: Path, call: str,
                 os.kill(stopped, signal.SIGCONT)
             time.sleep(STOPPED_S)
         said, _ = host.communicate(timeout=HOST_S)
-    assert said == "over\n"
+    assert said == "over\n" or (STOPPED_S > TOO_LONG_S and step != 8)
     assert_unharmed(target, before, tmp_path)
 
 

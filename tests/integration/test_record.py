@@ -207,6 +207,19 @@ def test_command_is_profiled_from_its_start_and_keeps_its_exit_code(tmp_path: Pa
     assert read_folded(out).total > 50_000
 
 
+def test_program_begins_with_the_signals_ignored_that_a_shell_has_ignored(tmp_path: Path) -> None:
+    """A script's shell does that to SIGINT for what it starts with &; we take it nevertheless."""
+    out = tmp_path / "out.folded"
+    inside = (
+        "import os, signal; os.write(1, str(signal.getsignal(2)).encode()); sum(range(3 * 10**6))"
+    )
+    program = [sys.executable, "-I", "-S", "-c", inside]
+    prefix = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")
+    result = cli.run("record", "-o", out, "--", *program, prefix=prefix)
+    result.assert_saved()
+    assert "SIG_IGN" in result.stdout or result.stdout == "1", result.stdout
+
+
 @pytest.mark.parametrize(("code", "expected"), [(0, 6), (3, 3)])
 def test_program_of_which_nothing_was_saved(tmp_path: Path, code: int, expected: int) -> None:
     out = tmp_path / "out.folded"
@@ -242,7 +255,7 @@ def read(pid, name):
 def helpers():
     parent = os.getppid()
     pids = read(parent, f"task/{parent}/children").split()
-    return [pid for pid in pids if read(pid, "comm") == "flametap-inject"]
+    return [pid for pid in pids if read(pid, "comm") == "ft-inject"]
 until = time.monotonic() + 120
 while not helpers() and time.monotonic() < until:
     pass

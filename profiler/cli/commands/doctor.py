@@ -54,7 +54,13 @@ def doctor(pid: str | None, pid_option: int | None, as_json: bool) -> int:
         ]
         attachable = first is None
         print_json(
-            {"pid": target, "attachable": attachable, "checks": rows, "interpreters": runtimes}
+            {
+                "pid": target,
+                "attachable": attachable,
+                "checks": rows,
+                "interpreters": runtimes,
+                "interpreters_known": interpreters.is_over,
+            }
         )
         return first.exit_code if first else 0
     for finding in found:

@@ -17,6 +17,8 @@ from ..interpreter import find_interpreters
 from ..streams import print_json, print_line
 from ..targets import shorten
 
+LOOK_LIMIT_S = 1.0  # for each process
+
 
 @dataclass(frozen=True)
 class Row:
@@ -91,7 +93,11 @@ def rows_of(show_all: bool) -> Iterator[Row]:
             if finding.severity is Severity.WARNING and verdict is None:
                 verdict = finding
         attachable = verdict is None or verdict.severity is Severity.WARNING
-        found = find_interpreters(pid, without=without).found if attachable else ()
+        found = (
+            find_interpreters(pid, without=without, limit_s=LOOK_LIMIT_S).found
+            if attachable
+            else ()
+        )
         yield Row(
             pid=pid,
             user=permissions.user_name(status.uids[0]),

@@ -252,7 +252,8 @@ def _record_command(
     with Interrupts() as interrupts, contextlib.ExitStack() as until_released:
         # If the recording goes to stdout, the output of CMD goes to stderr.
         is_taken = any(output.path == "-" for output in outputs)
-        launched = launch(command, stdout=sys.stderr.fileno() if is_taken else None)
+        stdout = sys.stderr.fileno() if is_taken else None
+        launched = launch(command, stdout=stdout, ignored=interrupts.ignored)
         until_released.callback(launched.terminate)
         interrupts.last_resort = functools.partial(_leave_with, launched)
         try:

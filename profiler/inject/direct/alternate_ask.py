@@ -3,14 +3,15 @@
 It is sent through the stub, as the first one was, makes one system call there and takes up its work
 again by itself, also if the host dies meanwhile. The stub holds the state of one thread at a time:
 nobody is sent there before the last one has left. A handler of the program may run before that, and
-may take long: a thread answers when it has its own mask again, and with it such a signal behind it.
+may take long: a thread that is in one blocks at least one signal more than when it was sent.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
 
-from ...linux.tasks import cpu_ns, read_call
+from ...linux.tasks import cpu_ns, read_call, status_fields, tasks
 from ..link.alternate import Alternate, Answer
 from ..link.target_memory import TargetMemory
 from .divert import Diverter, Result
@@ -18,6 +19,7 @@ from .slack import LEFT_CPU_NS
 
 ANSWER_LIMIT_S = 0.005
 ANSWER_INTERVAL_S = 0.00005
+LAST_LIMIT_S = 1.0
 
 
 class AlternateAsk:
@@ -37,6 +39,7 @@ class AlternateAsk:
         self._diverter = diverter
         self._place = place
         self._answer = Answer(memory, boot_addr)
+        self._answer_place = place.start + diverter.answer_offset
         diverter.set_answer(self._answer.addr)
         self._is_awaited = False
         self._note(diverter.tid)
@@ -70,15 +73,33 @@ class AlternateAsk:
 
     def is_free(self) -> bool:
         """Tell whether the last thread that was sent there has left the stub."""
+        pid, tid = self._memory.pid, self._tid
         try:
-            call = read_call(self._memory.pid, self._tid)
+            call = read_call(pid, tid)
         except OSError:  # it has ended
             return True
         if self._is_awaited and self._answer.read() is None:
             return False
+        if int(status_fields(pid, tid).get(b"SigBlk", b"0"), 16) & ~self._mask:
+            return False
         if call is not None:
             return call.pc not in self._place
-        return cpu_ns(self._memory.pid, self._tid) - self._released_ns >= LEFT_CPU_NS
+        return cpu_ns(pid, tid) - self._released_ns >= LEFT_CPU_NS
+
+    def give_up(self) -> None:
+        """Wait for an answer that is due, a second at most, or see to it that none comes: the
+        memory for it goes. Nobody is asked afterwards.
+        """
+        end_s = time.monotonic() + LAST_LIMIT_S
+        while self._is_awaited and time.monotonic() < end_s:
+            self._is_awaited = self._answer.read() is None and not self._has_ended()
+            time.sleep(ANSWER_INTERVAL_S)
+        if self._is_awaited:
+            with contextlib.suppress(OSError):  # the process has ended
+                self._memory.write(self._answer_place, bytes(8))
+
+    def _has_ended(self) -> bool:
+        return self._tid not in tasks(self._memory.pid)
 
     def end(self) -> None:
         """Trace no more."""
@@ -86,4 +107,5 @@ class AlternateAsk:
 
     def _note(self, tid: int) -> None:
         self._tid = tid
+        self._mask = self._diverter.mask
         self._released_ns = cpu_ns(self._memory.pid, tid)

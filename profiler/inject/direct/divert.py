@@ -72,6 +72,7 @@ class Diverter:
         stub_addr: where, runtime_addr.
 
     Attributes:
+        answer_offset: see ``Stub``.
         stopped_s: how long the last thread was stopped.
         tid: the last thread.
         thread_pointer: that of the last thread that was diverted, runtime_addr.
@@ -79,7 +80,8 @@ class Diverter:
 
     def __init__(self, memory_fd: int, stub: Stub, stub_addr: int) -> None:
         self._stub = ctypes.create_string_buffer(stub.code, len(stub.code))
-        self._answer_offset = stub.answer_offset
+        self.answer_offset = stub.answer_offset
+        self._state_offset = stub.state_offset
         calls = (ctypes.c_uint32 * len(ENDED_BY_STOPS))(*ENDED_BY_STOPS)
         self._calls = calls  # referenced: the structure holds its address
         self._divert = _Divert(
@@ -98,9 +100,15 @@ class Diverter:
         self.stopped_s = 0.0
         self.thread_pointer = 0
 
+    @property
+    def mask(self) -> int:
+        """The signals that the last thread that was diverted blocks, one bit each."""
+        (mask,) = struct.unpack_from("<Q", self._stub, self._state_offset)
+        return int(mask)
+
     def set_answer(self, addr: int) -> None:
         """Have later threads write their alternate stacks to a runtime_addr, and do no more."""
-        struct.pack_into("<Q", self._stub, self._answer_offset, addr)
+        struct.pack_into("<Q", self._stub, self.answer_offset, addr)
 
     def divert(self, tid: int) -> Result:
         """Try one thread. Only after ``DONE`` has anything of its process changed but zeros that

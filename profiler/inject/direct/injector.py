@@ -48,7 +48,7 @@ BORN_LIMIT_S = 5.0
 BORN_INTERVAL_S = 0.0001
 LEFT_LIMIT_S = 5.0
 LEFT_INTERVAL_S = 0.0002
-# A thread in the stub has left it after microseconds of CPU time; a stopped one stays.
+# A thread in the stub leaves it after microseconds of CPU time; a stopped one stays.
 FREE_LIMIT_S = 1.0
 SYS_NANOSLEEP = syscall_number("nanosleep")
 # Files whose code makes the system calls of programs that use them.
@@ -201,6 +201,11 @@ class DirectInjector:
         """See ``Injector``."""
         self._is_given_up.set()
 
+    def ask_no_more(self) -> None:
+        """See ``Injector``."""
+        if self._alternate_ask is not None:
+            self._alternate_ask.give_up()
+
     def leave(self) -> None:
         """See ``Injector``. What the stub was is zeros again, once our thread has gone."""
         for _ in range(round(LEFT_LIMIT_S / LEFT_INTERVAL_S)):
@@ -209,13 +214,15 @@ class DirectInjector:
             time.sleep(LEFT_INTERVAL_S)
         else:
             return  # it ends by itself; the next attach uses the place again
+        if not self._stub_addr or self.memory is None:
+            return
+        where = range(self._stub_addr, self._stub_addr + self._stub_bytes)
         ask = self._alternate_ask
-        if ask is not None and not self._is_free(ask):
+        if not (self._is_free(ask) if ask else not slack.is_in_use(self.pid, where)):
             return  # as above
-        if self._stub_addr and self.memory is not None:
-            with contextlib.suppress(OSError):  # the process has ended
-                self.memory.write(self._stub_addr, bytes(self._stub_bytes))
-            self._stub_addr = 0
+        with contextlib.suppress(OSError):  # the process has ended
+            self.memory.write(self._stub_addr, bytes(self._stub_bytes))
+        self._stub_addr = 0
 
     def _is_free(self, ask: AlternateAsk) -> bool:
         for _ in range(round(FREE_LIMIT_S / LEFT_INTERVAL_S)):

@@ -74,7 +74,7 @@ def find(memory: TargetMemory, stub: bytes, nap_offset: int) -> int:
         # What a host has left that was killed. Our thread ends 3 s later.
         is_stub = found[MARGIN_BYTES : MARGIN_BYTES + nap_offset] == stub[:nap_offset]
         if is_stub and not any(found[:MARGIN_BYTES]):
-            if not is_in_use(memory.pid, at, at + len(stub)):
+            if not is_in_use(memory.pid, range(at, at + len(stub))):
                 return at
             raise InUseError(
                 f"process {memory.pid} still holds the agent of another flametap",
@@ -101,8 +101,8 @@ def check(pid: int) -> None:
         find(memory, stub.code, stub.nap_offset)
 
 
-def is_in_use(pid: int, start: int, end: int) -> bool:
-    """Tell whether a thread of ours is in a process, or one of its own between two addresses.
+def is_in_use(pid: int, place: range) -> bool:
+    """Tell whether a thread of ours is in a process, or one of its own in a place.
 
     Where a running thread is cannot be seen; it has left once it has used some CPU time. Ours has
     its name from the first moment at which it runs.
@@ -113,7 +113,7 @@ def is_in_use(pid: int, start: int, end: int) -> bool:
         waiting = {tid: cpu_ns(pid, tid) for tid in tasks(pid) - left}
         for _ in range(LOOKS):
             for tid, before_ns in list(waiting.items()):
-                state = _state(pid, tid, range(start, end), before_ns)
+                state = _state(pid, tid, place, before_ns)
                 if state is _State.THERE:
                     return True
                 if state is _State.LEFT:

@@ -149,6 +149,9 @@ class FridaInjector:
             self._has_ended.clear()
         raise AssertionError("unreachable")
 
+    def ask_no_more(self) -> None:
+        """See ``Injector``. A thread that is asked is held until it has answered."""
+
     def ask_alternate(self, tid: int) -> Alternate | None:
         """See ``Injector``."""
         if self.memory is None or not self._boot_addr:

@@ -59,6 +59,10 @@ class Injector(Protocol):
         """
         ...
 
+    def ask_no_more(self) -> None:
+        """See to it that no thread answers later: the memory for answers goes."""
+        ...
+
     def give_up(self) -> None:
         """End an ``enter`` that is under way soon. Any thread may call this."""
         ...

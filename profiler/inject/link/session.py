@@ -164,6 +164,7 @@ class Session:
         self._is_leaving = True
         self.stop()  # if nobody has: a thread that is held answers no signal
         self._grants.end()
+        self._injector.ask_no_more()
         if self._control is not None and not self.is_replaced():
             self._control.leave(Standstill(self.pid).lasts)
         with contextlib.suppress(FlametapError):

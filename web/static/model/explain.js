@@ -282,8 +282,10 @@ function explainNames(status, view) {
   if (pending) return { level: 'good', text: `${formatPlural(pending, 'name')} still being read` };
   const level = nameless > MUCH_NAMELESS * total || frames > MANY_NAMELESS ? 'fair' : 'good';
   if (!nameless && !frames) return { level, text: 'all functions named' };
-  const inside = nameless ? `${formatShare(nameless, total)} without names` : 'all innermost functions named';
-  return { level, text: frames ? `${inside}, ${formatShare(frames, 1)} of all frames without` : inside };
+  const parts = [];
+  if (nameless) parts.push(`${formatShare(nameless, total)} without names`);
+  if (frames) parts.push(`${formatShare(frames, 1)} of all frames have no name`);
+  return { level, text: parts.join(', ') };
 }
 
 /**

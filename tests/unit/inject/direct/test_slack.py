@@ -152,7 +152,7 @@ def test_what_a_host_left_that_was_killed_is_overwritten(monkeypatch: pytest.Mon
 
 
 def test_stub_that_is_in_use_is_not_overwritten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slack, "is_in_use", lambda pid, start, end: end - start == len(CODE))
+    monkeypatch.setattr(slack, "is_in_use", lambda pid, place: len(place) == len(CODE))
     with pytest.raises(CannotAttachError, match="still holds the agent of another"):
         find(monkeypatch, [vdso()], {VDSO: left_over()})
 
@@ -192,17 +192,17 @@ def test_real_process_has_room_in_its_vdso() -> None:
         found = next(each for each in read_maps(f"/proc/{pid}") if each.start <= place < each.end)
         assert found.path == "[vdso]"
         assert place + len(stub.code) <= found.end
-        assert not slack.is_in_use(pid, place, place + len(stub.code))
+        assert not slack.is_in_use(pid, range(place, place + len(stub.code)))
 
 
 @pytest.mark.needs("attach")
 def test_thread_of_ours_is_known_by_its_name_or_where_it_waits() -> None:
     with running("pass") as pid:
-        assert slack.is_in_use(pid, 0, 1 << 47)
-        assert not slack.is_in_use(pid, 0, 1)
+        assert slack.is_in_use(pid, range(1 << 47))
+        assert not slack.is_in_use(pid, range(1))
     with running("open('/proc/self/comm', 'w').write('flametap')") as pid:
-        assert slack.is_in_use(pid, 0, 1)
-    assert not slack.is_in_use(pid, 0, 1 << 47)
+        assert slack.is_in_use(pid, range(1))
+    assert not slack.is_in_use(pid, range(1 << 47))
 
 
 @pytest.mark.needs("attach")
@@ -216,7 +216,7 @@ def test_running_thread_has_left_once_it_has_used_cpu_time(
     cpu_ns = itertools.count(step=used_ns) if used_ns else itertools.repeat(7)
     monkeypatch.setattr(slack, "cpu_ns", lambda pid, tid: next(cpu_ns))
     with running("pass") as pid:
-        assert slack.is_in_use(pid, 0, 1) == is_in_use
+        assert slack.is_in_use(pid, range(1)) == is_in_use
 
 
 STATE = slack._state
@@ -230,4 +230,4 @@ def test_thread_that_was_made_meanwhile_is_looked_at_as_well(
         found = iter([frozenset({pid}), frozenset({pid, made})])
         monkeypatch.setattr(slack, "tasks", lambda _: next(found))
         monkeypatch.setattr(slack, "_state", lambda _, tid, place, ns: STATE(tid, tid, place, ns))
-        assert slack.is_in_use(pid, 0, 1)
+        assert slack.is_in_use(pid, range(1))

@@ -30,6 +30,9 @@ class FakeInjector:
     def ask_alternate(self, tid: int) -> None:
         """Nobody answers."""
 
+    def ask_no_more(self) -> None:
+        """Nobody would."""
+
     def leave(self) -> None:
         self.calls.append("leave")
 

@@ -113,8 +113,8 @@ test('trust is one sentence: what is bad, else what is fair', () => {
   const nameless = { nameless_ns: 30, total_ns: 100 };
   assert.deepEqual(said(healthy, nameless), { level: 'fair', text: 'Largely, but mind: 30.0 % without names.' });
   const above = { nameless_ns: 0, nameless_frames: 0.4, total_ns: 100 };
-  assert.equal(said(healthy, above).text, 'Largely, but mind: all innermost functions named, 40.0 % of all frames without.');
-  assert.match(said(healthy, { ...above, nameless_ns: 1, nameless_frames: 0.1 }).text, /1\.0.% without names, 10\.0.% of all frames without/);
+  assert.equal(said(healthy, above).text, 'Largely, but mind: 40.0 % of all frames have no name.');
+  assert.match(said(healthy, { ...above, nameless_ns: 1, nameless_frames: 0.1 }).text, /1\.0.% without names, 10\.0.% of all frames have no name/);
   const lossy = { ...healthy, counters: { intervals_lost: 7, sampler_cpu_ns: 9e7 } };
   assert.deepEqual(said(lossy, nameless), { level: 'bad', text: 'With care: 7 lost; 30.0 % without names.' });
 });
