@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..capture.figures import counted
 from ..errors import LeftBehindError
+from ..inject.ways import FRIDA
 from ..linux import procfs
 from .progress import Progress
 
@@ -30,10 +31,12 @@ class Verification:
     Args:
         pid: a process that is not attached to yet.
         is_wanted: whether the option was given; if not, this object does nothing.
+        by_frida: whether Frida is the way in.
     """
 
-    def __init__(self, pid: int, *, is_wanted: bool) -> None:
+    def __init__(self, pid: int, *, is_wanted: bool, by_frida: bool = False) -> None:
         self._pid = pid
+        self._by_frida = by_frida
         self._before = _look(pid) if is_wanted else None
         self._attached: Receipt | None = None
         self._was_touched = False
@@ -99,7 +102,9 @@ class Verification:
             after = _look(self._pid)
             if after is None or not self._before.files & after.files:
                 return None
-            found = snapshot_diff.differences(self._before, after, attached=self._attached)
+            found = snapshot_diff.differences(
+                self._before, after, attached=self._attached, by_frida=self._by_frida
+            )
             is_settled = came.isdisjoint(after.threads) and not any(
                 difference.blame is snapshot_diff.Blame.OURS for difference in found
             )
@@ -115,7 +120,7 @@ def verified(pid: int, progress: Progress, how: AttachOptions) -> Iterator[Verif
     Raises:
         LeftBehindError: something of ours is left. Not raised if the block has failed.
     """
-    verification = Verification(pid, is_wanted=how.verify_detach)
+    verification = Verification(pid, is_wanted=how.verify_detach, by_frida=how.inject == FRIDA)
     try:
         yield verification
     except BaseException:

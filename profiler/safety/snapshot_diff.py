@@ -66,6 +66,7 @@ def differences(
     *,
     attached: Receipt | None = None,
     our_signal: int = 0,
+    by_frida: bool = True,
 ) -> list[Difference]:
     """Return all differences between two snapshots of a process.
 
@@ -75,7 +76,10 @@ def differences(
         attached: taken while attached. A thread or descriptor that it lacks came later, so the
             attach did not cause it.
         our_signal: the number of the signal that the agent used; 0 if unknown.
+        by_frida: whether it was the way in, which brings threads and descriptors with any name.
     """
+    if not by_frida:
+        attached = None
     return [
         *_threads(before, after, attached),
         *_signals(before, after, our_signal),

@@ -113,12 +113,15 @@ def test_socket_that_came_with_the_attach_is_unclear() -> None:
     after = replace(BEFORE, descriptors={0: "/dev/null", 5: "socket:[1]"})
     assert blames(after, attached=after) == {Blame.UNCLEAR}
     assert blames(after, attached=BEFORE) == {Blame.TARGET}
+    # The direct way brings no descriptors, and one thread with our name.
+    assert blames(after, attached=after, by_frida=False) == {Blame.TARGET}
 
 
 def test_thread_that_came_with_the_attach_is_unclear_whatever_its_name() -> None:
     after = replace(BEFORE, threads={10: "main", 11: "main"})
     assert blames(after, attached=after) == {Blame.UNCLEAR}
     assert blames(after, attached=BEFORE) == {Blame.TARGET}
+    assert blames(after, attached=after, by_frida=False) == {Blame.TARGET}
 
 
 def test_signal_that_the_agent_did_not_use_is_the_targets() -> None:
