@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...linux import elf_headers
 from ...linux.process_memory import MemoryReadError, ProcessMemory
 from ...linux.procfs import PROC, read_monotonic_offset_ns
 from ..object.elf import ElfError
@@ -68,6 +69,7 @@ class RegisteredCode(CodeReader):
     Attributes:
         problem: why reading has ended before the end of the lists, ``""`` if it has not.
         damaged: number of object files that cannot be read.
+        foreign: number of objects that are no ELF files: Erlang registers tables of its own.
     """
 
     kind = "registered for debuggers"
@@ -87,7 +89,7 @@ class RegisteredCode(CodeReader):
         self._names: list[str] = []
         self._name_bytes = self._read_bytes = 0
         self.problem = ""
-        self.damaged = 0
+        self.damaged = self.foreign = 0
 
     def see_module(self) -> None:
         """Look for lists once more: the process has loaded a file. Any thread."""
@@ -131,6 +133,8 @@ class RegisteredCode(CodeReader):
             yield f"what is registered for debuggers is not read further: {self.problem}"
         if self.damaged:
             yield f"{self.damaged:,} objects that are registered for debuggers are damaged"
+        if self.foreign:
+            yield f"{self.foreign:,} objects that are registered for debuggers are no ELF files"
 
     def close(self) -> None:
         """Close the memory. Idempotent."""
@@ -203,7 +207,9 @@ class RegisteredCode(CodeReader):
         try:
             functions = functions_of(data)
         except ElfError:
-            self.damaged += 1
+            is_elf = data.startswith(elf_headers.MAGIC)
+            self.damaged += is_elf
+            self.foreign += not is_elf
             functions = Functions.none()
         has_room = len(self._names) + len(functions.starts) <= MAX_FUNCTIONS
         names = functions.names(MAX_NAME_BYTES - self._name_bytes) if has_room else None

@@ -172,7 +172,17 @@ def test_list_in_a_circle_ends(process: Process, monkeypatch: pytest.MonkeyPatch
     process.pieces[OBJECTS] = bytes(100)
     process.look()
     assert len(process.code) == 0
-    assert "damaged" in "; ".join(process.code.notes())
+    assert list(process.code.notes()) == [
+        "1 objects that are registered for debuggers are no ELF files"
+    ]
+
+
+def test_object_that_is_cut_is_damaged(process: Process) -> None:
+    process.pieces[LIST] = struct.pack("<IIQQ", 1, 1, 0, ENTRIES)
+    process.pieces[ENTRIES] = struct.pack("<QQQQ", 0, 0, OBJECTS, 100)
+    process.pieces[OBJECTS] = b"\x7fELF" + bytes(96)
+    process.look()
+    assert list(process.code.notes()) == ["1 objects that are registered for debuggers are damaged"]
 
 
 def test_too_much_is_not_read(
