@@ -15,6 +15,7 @@ import pytest
 
 import cli
 from flametap.errors import CannotAttachError, NoSuchProcessError
+from flametap.linux.tasks import system_call
 from flametap.safety import preflight
 from running import Target, wait_until
 
@@ -236,6 +237,8 @@ def test_build_with_thread_sanitizer(tmp_path: Path, adopt: Callable[[Target], T
     waiting = "#include <unistd.h>\nint main(void) { char byte; return read(0, &byte, 1) < 0; }"
     subprocess.run(command, input=waiting, text=True, check=True)
     target = adopt(Target([program], announces=False))
+    # It begins itself again, without random addresses.
+    wait_until(lambda: system_call(target.pid, target.pid).number == 0, "its read")
     refuse(target.pid, "built with ThreadSanitizer", "frida")
     assert preflight.check(target.pid).warnings == ()
     target.finish()

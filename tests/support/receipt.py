@@ -10,6 +10,7 @@ import time
 
 import kernel
 from flametap.inject.frida.footprint import BOOTSTRAP_BYTES, LOADER_BYTES
+from flametap.linux.tasks import is_of_kernel
 from flametap.safety import snapshot_diff as harms
 from flametap.safety.snapshot import Receipt, take
 from flametap.safety.snapshot_diff import Blame
@@ -28,7 +29,9 @@ def take_at_rest(pid: int) -> Receipt:
     deadline = time.monotonic() + STARTED_S
     while time.monotonic() < deadline:
         try:
-            threads = [kernel.status(pid, tid) for tid in kernel.task_ids(pid)]
+            # The kernel's own, of an io_uring, block all signals for ever.
+            tids = [tid for tid in kernel.task_ids(pid) if not is_of_kernel(pid, tid)]
+            threads = [kernel.status(pid, tid) for tid in tids]
             # One that sleeps with such a mask has begun: node has one that blocks all signals.
             if all(
                 each["SigBlk"] not in STARTING or each["State"].startswith("S") for each in threads

@@ -11,8 +11,8 @@ from __future__ import annotations
 import contextlib
 import time
 
-from ...linux.tasks import cpu_ns, read_call, status_fields, tasks
-from ..link.alternate import Alternate, Answer
+from ...linux.tasks import cpu_ns, is_of_kernel, read_call, status_fields, tasks
+from ..link.alternate import REFUSED, Alternate, Answer
 from ..link.target_memory import TargetMemory
 from .divert import Diverter, Result
 from .slack import LEFT_CPU_NS
@@ -50,6 +50,8 @@ class AlternateAsk:
         Returns:
             None if it could not be asked now, or has not answered in time.
         """
+        if is_of_kernel(self._memory.pid, tid):
+            return REFUSED  # it can be traced, but runs no code of the program
         if self._is_awaited and tid == self._tid:
             late = self._answer.read()
             if late is not None:
