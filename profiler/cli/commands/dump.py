@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 SHORTEST_S = 0.1
 BLOCKED_S = 0.5
 LONGEST_S = 3.0
-EMPTY_S = 20.0  # a full machine may not let any thread have its turn for seconds
+# Without any stack: a full machine may let no thread have its turn for seconds.
+EMPTY_S = 10.0
 # A dump is short: it samples faster than a recording. It has no budget, which would lower the rate
 # of a process with many threads before its busy threads were sampled.
 RATE_HZ, BUDGET_PERCENT = "250", "0"
@@ -185,15 +186,18 @@ def _sample(capture: Capture, tids: frozenset[int], interrupts: Interrupts) -> N
     begin_s = time.monotonic()
     while not interrupts.stop and not capture.wait(POLL_S):
         elapsed_s = time.monotonic() - begin_s
-        if elapsed_s >= LONGEST_S and (elapsed_s >= EMPTY_S or _is_any_seen(capture)):
-            return
-        if elapsed_s >= SHORTEST_S and not _is_any_unseen(capture, tids, elapsed_s):
+        is_over = elapsed_s >= LONGEST_S or (
+            elapsed_s >= SHORTEST_S and not _is_any_unseen(capture, tids, elapsed_s)
+        )
+        if is_over and (elapsed_s >= EMPTY_S or _is_any_seen(capture)):
             return
 
 
 def _is_any_seen(capture: Capture) -> bool:
-    """Return True once a thread has a stack."""
-    return any(leaf is not None for leaf in _newest_leaves(capture).values())
+    """Return True once a thread has a stack with a function in it."""
+    from ...profile.stacks import ROOT
+
+    return any(leaf is not None and leaf[0] != ROOT for leaf in _newest_leaves(capture).values())
 
 
 def _is_any_unseen(capture: Capture, tids: frozenset[int], elapsed_s: float) -> bool:
@@ -293,9 +297,10 @@ def unseen_because(thread: Thread, cpu_ns: int, counters: Mapping[str, int]) -> 
 
 def _newest_leaves(capture: Capture) -> dict[int, tuple[int, int] | None]:
     """Map each thread that has not exited to node and system call (-1 for none) of its newest
-    stack; to None if it has no stack.
+    stack; to None if it has no stack. One without functions counts only if there is no other: a
+    thread that is just being woken has none.
     """
-    from ...profile.stacks import TABLE_FULL, UNATTRIBUTED
+    from ...profile.stacks import ROOT, TABLE_FULL, UNATTRIBUTED
 
     timeline = capture.profile.timelines(Clock.WALL)
     newest: dict[int, tuple[int, int] | None] = {}
@@ -305,6 +310,7 @@ def _newest_leaves(capture: Capture) -> dict[int, tuple[int, int] | None]:
         newest[thread_id] = None
         for leaves in timeline(thread_id):
             for node, sysno in zip(leaves.node.tolist(), leaves.sysno.tolist(), strict=True):
-                if node not in (UNATTRIBUTED, TABLE_FULL):
+                is_empty = node == ROOT and newest[thread_id] is not None
+                if node not in (UNATTRIBUTED, TABLE_FULL) and not is_empty:
                     newest[thread_id] = node, sysno
     return newest
