@@ -29,7 +29,7 @@ def take_at_rest(pid: int) -> Receipt:
     deadline = time.monotonic() + STARTED_S
     while time.monotonic() < deadline:
         try:
-            # The kernel's own, of an io_uring, block all signals for ever.
+            # The kernel's own threads, as io_uring has them, always block all signals.
             tids = [tid for tid in kernel.task_ids(pid) if not is_of_kernel(pid, tid)]
             threads = [kernel.status(pid, tid) for tid in tids]
             # One that sleeps with such a mask has begun: node has one that blocks all signals.

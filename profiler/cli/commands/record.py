@@ -278,7 +278,7 @@ def _record_command(
     if isinstance(failure, NoSamplesError):
         progress.warn(f"nothing was saved: {failure.message}")
         return exit_code or failure.exit_code
-    elif failure is not None and not isinstance(failure, TargetDiedError):
+    if failure is not None and not isinstance(failure, TargetDiedError):
         raise failure
     return exit_code
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 import contextlib
 import time
 
-from ...linux.tasks import cpu_ns, is_of_kernel, read_call, status_fields, tasks
+from ...linux.tasks import cpu_ns, is_of_kernel, status_fields, tasks
 from ..link.alternate import REFUSED, Alternate, Answer
 from ..link.target_memory import TargetMemory
 from .divert import Diverter, Result
-from .slack import LEFT_CPU_NS
+from .slack import has_left
 
 ANSWER_LIMIT_S = 0.005
 ANSWER_INTERVAL_S = 0.00005
@@ -76,17 +76,13 @@ class AlternateAsk:
     def is_free(self) -> bool:
         """Tell whether the last thread that was sent there has left the stub."""
         pid, tid = self._memory.pid, self._tid
-        try:
-            call = read_call(pid, tid)
-        except OSError:  # it has ended
+        if self._has_ended():
             return True
         if self._is_awaited and self._answer.read() is None:
             return False
         if int(status_fields(pid, tid).get(b"SigBlk", b"0"), 16) & ~self._mask:
             return False
-        if call is not None:
-            return call.pc not in self._place
-        return cpu_ns(pid, tid) - self._released_ns >= LEFT_CPU_NS
+        return has_left(pid, tid, self._place, self._released_ns)
 
     def give_up(self) -> None:
         """Wait for an answer that is due, a second at most, or see to it that none comes: the

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
-from enum import Enum
 
 from flametap.agent import machine_code
 
@@ -113,10 +112,9 @@ def is_in_use(pid: int, place: range) -> bool:
         waiting = {tid: cpu_ns(pid, tid) for tid in tasks(pid) - left}
         for _ in range(LOOKS):
             for tid, before_ns in list(waiting.items()):
-                state = _state(pid, tid, place, before_ns)
-                if state is _State.THERE:
+                if _is_ours(pid, tid):
                     return True
-                if state is _State.LEFT:
+                if has_left(pid, tid, place, before_ns):
                     del waiting[tid]
                     left.add(tid)
             if not waiting:
@@ -127,25 +125,30 @@ def is_in_use(pid: int, place: range) -> bool:
     return False
 
 
-class _State(Enum):
-    """Of a thread."""
+def has_left(pid: int, tid: int, place: range, before_ns: int) -> bool:
+    """Tell whether a thread is not in a place any more, as far as can be seen.
 
-    THERE = 0
-    LEFT = 1
-    UNKNOWN = 2
-
-
-def _state(pid: int, tid: int, place: range, before_ns: int) -> _State:
+    Args:
+        pid: its process.
+        tid: the thread.
+        place: the runtime addresses.
+        before_ns: the CPU time that it had used at most when it was there.
+    """
     try:
-        with open(f"/proc/{pid}/task/{tid}/comm") as file:
-            if file.read().strip() == OWN_NAME:
-                return _State.THERE
         call = read_call(pid, tid)
     except OSError:  # it has ended
-        return _State.LEFT
+        return True
     if call is not None:
-        return _State.THERE if call.pc in place else _State.LEFT
-    return _State.LEFT if cpu_ns(pid, tid) - before_ns >= LEFT_CPU_NS else _State.UNKNOWN
+        return call.pc not in place
+    return cpu_ns(pid, tid) - before_ns >= LEFT_CPU_NS
+
+
+def _is_ours(pid: int, tid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/task/{tid}/comm") as file:
+            return file.read().strip() == OWN_NAME
+    except OSError:  # it has ended
+        return False
 
 
 def _candidates(mappings: Sequence[Mapping]) -> Iterator[Mapping]:

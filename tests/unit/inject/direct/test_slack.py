@@ -219,7 +219,7 @@ def test_running_thread_has_left_once_it_has_used_cpu_time(
         assert slack.is_in_use(pid, range(1)) == is_in_use
 
 
-STATE = slack._state
+IS_OURS = slack._is_ours
 
 
 @pytest.mark.needs("attach")
@@ -229,5 +229,5 @@ def test_thread_that_was_made_meanwhile_is_looked_at_as_well(
     with running("pass") as pid, running("open('/proc/self/comm', 'w').write('flametap')") as made:
         found = iter([frozenset({pid}), frozenset({pid, made})])
         monkeypatch.setattr(slack, "tasks", lambda _: next(found))
-        monkeypatch.setattr(slack, "_state", lambda _, tid, place, ns: STATE(tid, tid, place, ns))
+        monkeypatch.setattr(slack, "_is_ours", lambda _, tid: IS_OURS(tid, tid))
         assert slack.is_in_use(pid, range(1))
