@@ -112,6 +112,7 @@ C_SOURCES = (
     "arch/x86_64/syscall_site.c",
     "syscalls/restartable.c",
     "syscalls/eintr_restart.c",
+    "sampling/held_lock.c",
     "sampling/handler.c",
     "sampling/holders.c",
     "sampling/sleeping.c",

@@ -38,7 +38,7 @@
 #ifndef FLAMETAP_ABI_H
 #define FLAMETAP_ABI_H
 
-#define ABI_VERSION 12
+#define ABI_VERSION 13
 #define RING_MAGIC 0x31474e4952505446ULL  /* "FTPRING1" */
 #define BATCH_MAGIC 0x48435442U           /* "BTCH" */
 #define RING_HEADER_BYTES 4096
@@ -320,7 +320,8 @@ struct interval_record {
                                            * SYSNO_LOCK: its stack held that lock, and the thread no longer does */
     unsigned int samples;                 /* stacks seen that fell into this interval */
     unsigned int holder_id;               /* thread id of the one that holds the lock it waits for; 0 if not known */
-    unsigned int reserved;
+    unsigned short awaited_lock;          /* number of that lock: 16 bits of a hash of its address; 0: none that is known */
+    unsigned short held_lock;             /* number of a lock that this thread held, and for which others waited; 0: none */
 };
 
 #endif

@@ -4,7 +4,8 @@
 
     total_ns        int     of the waits; where two threads wait at a time, both count
     holders         [{thread, tid, function, place, ns}], heaviest first. function is "" where no
-                    Python function ran, or none of the program's own; place is its file
+                    Python function ran, or none of the program's own; place is its file. Of a
+                    mutex, they may be less than total_ns: the rest is not known, or nobody held it
 """
 
 from __future__ import annotations

@@ -28,12 +28,17 @@ static u64 java_monitor_of(const struct agent *a, const struct thread_slot *slot
     return is_java_thread_of(a, recipe, slot) ? monitor : 0;
 }
 
+/* Return where a monitor names its owner. */
+static u64 java_owner_addr(const struct agent *a, u64 monitor)
+{
+    return monitor + a->recipes[a->heaps->recipe][HOTSPOT_MONITOR_OWNER];
+}
+
 /* Return the owner that a monitor names; 0 if nobody holds it. */
 static u64 java_monitor_owner(const struct agent *a, u64 monitor)
 {
-    const u64 *recipe = a->recipes[a->heaps->recipe];
     u64 owner = 0;
-    return read_memory(a, monitor + recipe[HOTSPOT_MONITOR_OWNER], &owner, 8) == 8 ? owner : 0;
+    return read_memory(a, java_owner_addr(a, monitor), &owner, 8) == 8 ? owner : 0;
 }
 
 /* Return whether a thread is the owner that a monitor names. */

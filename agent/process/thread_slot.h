@@ -6,6 +6,8 @@
 #ifndef FLAMETAP_THREAD_SLOT_H
 #define FLAMETAP_THREAD_SLOT_H
 
+#define HELD_LOCK_SHIFT 16                /* above the marks of a stack: number of a lock that the thread holds */
+#define MARKS_OF_STACK ((1U << HELD_LOCK_SHIFT) - 1)
 #define SENT_JUST_NOW (~0ULL)             /* value of `signal_ns` */
 
 /* The sampler sets SENT and IDLE, the handler HANDLING and ANSWERED. */
@@ -32,9 +34,9 @@ struct interval {
     u8 state;                             /* 0: no interval */
     u8 dirty;                             /* changed since it was sent to the host */
     i16 sysno;
-    u32 marks;                            /* of its stack: enum mark */
+    u32 marks;                            /* of its stack: enum mark; and the lock that it holds: HELD_LOCK_SHIFT */
     u32 holder_id;                        /* thread id of the one that holds the lock it waits for; 0: not known */
-    u32 reserved;
+    u32 awaited_lock;                     /* number of that lock; 0: none that is known */
 };
 
 struct thread_slot {
@@ -53,7 +55,7 @@ struct thread_slot {
     u32 frame_count;                      /* answer: number of frames; the next seven fields are part of the answer */
     u32 verdict;
     u32 managed_verdict;
-    u32 marks;                            /* enum mark */
+    u32 marks;                            /* enum mark, and the lock that it holds: HELD_LOCK_SHIFT */
     u64 fault_pc;
     u64 handler_tsc;
     u64 began_tsc;                        /* answer: when the handler began */
@@ -116,6 +118,13 @@ struct thread_slot {
                                            * first samples are still to come */
     u64 timer_set_cpu_ns;                 /* by the sampler: the thread's CPU clock at the timer's start or last
                                            * sample */
+
+    /* held_lock.c, by the sampler: a lock that this thread was seen holding while another one waited for it, and a word
+     * that tells whether it does: by the bits of `held_mask` */
+    volatile u64 held_runtime_addr;       /* of the word; 0: there is no such lock */
+    volatile u64 held_word;
+    volatile u64 held_mask;
+    volatile u32 held_lock;               /* number of the lock */
 
     /* the last wait seen through procfs; the handler compares with it before it restarts a call */
     i64 wait_sysno;

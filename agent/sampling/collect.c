@@ -88,7 +88,7 @@ static void sample_take(struct agent *a, struct thread_slot *slot, struct sample
     trace_id = trace_intern(a, sample->frames, sample->frame_count, &verdicts, &injected);
     if (injected && slot->owner == OWNER_UNKNOWN)
         return;                           /* probably Frida's: wait until agent.js has said */
-    interval_ran(a, slot, taken_ns, sample->cpu_ns, trace_id, sample->marks);
+    interval_ran(a, slot, taken_ns, sample->cpu_ns, trace_id, sample->marks | sample->held_lock << HELD_LOCK_SHIFT);
 }
 
 static void samples_collect(struct agent *a, struct thread_slot *slot)

@@ -47,7 +47,7 @@ static void answer_stack_sigsafe(struct agent *a, struct thread_slot *slot, cons
     struct unwinder u;
     stack_begin_sigsafe(a, slot, gregs, slot->frames, &u);
     slot->managed_verdict = stack_take_sigsafe(&u, slot->managed, u.thread_pointer, 0, gregs);
-    slot->marks = slot->managed ? slot->managed->marks : 0;
+    slot->marks = (slot->managed ? slot->managed->marks : 0) | held_lock_sigsafe(a, slot) << HELD_LOCK_SHIFT;
     slot->thread_pointer_seen = u.thread_pointer;
     slot->frame_count = u.frame_count;
     slot->verdict = u.verdict;
@@ -127,6 +127,7 @@ static void timer_sample_sigsafe(struct agent *a, struct thread_slot *slot, cons
     sample->cpu_ns = (u64)clock_ns_sigsafe(THREAD_CPU_CLOCK_OWN);
     sample->managed_verdict = (u8)stack_take_sigsafe(&u, slot->managed, u.thread_pointer, 0, gregs);
     sample->marks = slot->managed ? (u8)slot->managed->marks : 0;
+    sample->held_lock = held_lock_sigsafe(a, slot);
     sample->verdict = (u16)u.verdict;
     sample->frame_count = u.frame_count;
     sample->began_tsc = started;

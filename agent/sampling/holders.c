@@ -23,6 +23,7 @@
 #define FUTEX_WAITERS 0x80000000U
 #define FUTEX_TID 0x3fffffffU
 #define GLIBC_CONTENDED 2                 /* sysdeps/nptl/lowlevellock.h */
+#define GLIBC_OWNER_OFFSET 8
 #define GLIBC_KINDS 0x383U                /* normal, recursive, error-checking, adaptive; shared between processes, and both
                                            * flags of lock elision */
 #define GLIBC_ROBUST 0x10U
@@ -103,13 +104,28 @@ static struct thread_slot *owner_find(struct agent *a, u32 tid)
     return owner;
 }
 
+/* Note which lock a sleeping thread waits for and that another one holds, in that one's slot, and which word tells so. */
+static u32 held_lock_tell(struct agent *a, struct thread_slot *slot, struct thread_slot *holder, u64 owner)
+{
+    u64 runtime_addr = slot->awaited, mask = FUTEX_TID;
+    u32 lock = lock_number(runtime_addr);
+    if (slot->awaited_is_monitor) {
+        runtime_addr = java_owner_addr(a, runtime_addr);
+        mask = ~0ULL;
+    } else if (!is_priority_wait(slot->wait_args) && (u32)slot->wait_args[2] == GLIBC_CONTENDED) {
+        runtime_addr += GLIBC_OWNER_OFFSET;
+    }
+    held_lock_note(a, holder, lock, runtime_addr, owner, mask);
+    return lock;
+}
+
 /* Note who holds the lock that a sleeping thread waits for. In the moment between two owners, it remains the last one.
  * `is_new`: see interval_held_by. */
 static void holder_look(struct agent *a, struct thread_slot *slot, u64 now_ns, u32 is_new)
 {
     struct thread_slot *holder;
     u64 owner;
-    u32 is_known;
+    u32 is_known, lock;
     if (!slot->awaited || (!is_new && now_ns < slot->awaited_from_ns))
         return;
     if (slot->awaited_owner)
@@ -127,7 +143,8 @@ static void holder_look(struct agent *a, struct thread_slot *slot, u64 now_ns, u
     slot->awaited_list = a->list_number;
     if (is_known && !holder->announced)
         thread_announce(a, holder, 0);
-    interval_held_by(a, slot, now_ns, is_known ? holder->thread_id : 0, is_new);
+    lock = is_known ? held_lock_tell(a, slot, holder, owner) : slot->open.awaited_lock;
+    interval_held_by(a, slot, now_ns, lock, is_known ? holder->thread_id : 0, is_new);
 }
 
 /* Note what a thread waits for, right after a look at it. */

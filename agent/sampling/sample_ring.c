@@ -18,7 +18,7 @@ struct sample {
     u8 managed_verdict;
     u8 marks;                             /* enum mark */
     u32 frame_count;
-    u32 reserved2;
+    u32 held_lock;                        /* number of a lock that the thread holds and others await; 0: none */
     u64 cpu_ns;                           /* the thread's CPU clock */
     u64 began_tsc;
     u64 took_tsc;

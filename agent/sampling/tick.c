@@ -237,6 +237,7 @@ static void thread_look(struct agent *a, struct thread_slot *slot, u64 now_ns, u
         return;
     if (slot->marks == MARK_LOCK_AWAITED)
         wait.sysno = SYSNO_LOCK;
+    slot->marks |= held_lock_sigsafe(a, slot) << HELD_LOCK_SHIFT;
     interval_asleep(a, slot, now_ns, trace_id, slot->marks, wait.sysno < 0 ? STATE_BLOCKED : STATE_PARKED,
                     (i16)wait.sysno, 1);
     holder_wait_note(a, slot, now_ns);

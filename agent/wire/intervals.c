@@ -62,7 +62,8 @@ static void interval_send(struct agent *a, struct thread_slot *slot, const struc
     record->sysno = interval->sysno;
     record->samples = interval->samples;
     record->holder_id = interval->holder_id;
-    record->reserved = 0;
+    record->awaited_lock = (u16)interval->awaited_lock;
+    record->held_lock = (u16)(interval->marks >> HELD_LOCK_SHIFT);
 }
 
 /* Close the open interval: the thread has run. */
@@ -91,7 +92,7 @@ static void interval_send_past(struct agent *a, struct thread_slot *slot, u64 en
     past.state = (u8)state;
     past.sysno = sysno;
     past.marks = marks;
-    past.holder_id = 0;
+    past.holder_id = past.awaited_lock = 0;
     interval_close(a, slot);
     interval_send(a, slot, &past, 0);
 }
@@ -174,7 +175,7 @@ static void interval_queued(struct agent *a, struct thread_slot *slot, u64 now_n
                            0, SYSNO_LOCK, 0);
     if (without_ns < slot->queued_ns)
         interval_send_past(a, slot, now_ns, slot->queued_ns - without_ns, STATE_QUEUED, slot->last_run_trace,
-                           0, -1, 0);
+                           slot->last_run_marks & ~MARKS_OF_STACK, -1, 0);
     slot->queued_ns = 0;
 }
 
@@ -220,7 +221,8 @@ static void interval_asleep(struct agent *a, struct thread_slot *slot, u64 now_n
                             i16 sysno, u32 samples)
 {
     struct interval *open = &slot->open;
-    if (open->state && (open->trace_id != trace_id || open->state != state || open->sysno != sysno))
+    if (open->state &&
+        (open->trace_id != trace_id || open->state != state || open->sysno != sysno || open->marks != marks))
         interval_close(a, slot);
     if (!open->state) {
         open->t0_ns = slot->blocked_ns > 0 ? now_ns - (u64)slot->blocked_ns : now_ns;
@@ -231,7 +233,7 @@ static void interval_asleep(struct agent *a, struct thread_slot *slot, u64 now_n
         open->state = (u8)state;
         open->sysno = sysno;
         open->marks = marks;
-        open->holder_id = 0;
+        open->holder_id = open->awaited_lock = 0;
         open->dirty = 1;
     }
     open->samples += samples;
@@ -246,20 +248,22 @@ static void interval_go_on(struct agent *a, struct thread_slot *slot, u64 now_ns
 {
     interval_asleep(a, slot, now_ns, was->trace_id, was->marks, was->state, was->sysno, 0);
     slot->open.holder_id = was->holder_id;
+    slot->open.awaited_lock = was->awaited_lock;
 }
 
-/* Note which thread holds what a sleeping thread waits for; 0 if it is not known. Each holder has an interval of its own.
- * `is_new`: this is the first look at the wait, so the holder counts from its begin; else from now on. */
-static void interval_held_by(struct agent *a, struct thread_slot *slot, u64 now_ns, u32 holder_id, u32 is_new)
+/* Note which lock a sleeping thread waits for, and which thread holds it; both 0 if that is not known. Each holder has an
+ * interval of its own. `is_new`: this is the first look at the wait, so it counts from its begin; else from now on. */
+static void interval_held_by(struct agent *a, struct thread_slot *slot, u64 now_ns, u32 lock, u32 holder_id, u32 is_new)
 {
     struct interval before = slot->open;
-    if (!before.state || before.holder_id == holder_id)
+    if (!before.state || (before.holder_id == holder_id && before.awaited_lock == lock))
         return;
     if (!is_new || before.holder_id) {
         interval_close(a, slot);
         interval_go_on(a, slot, now_ns, &before);
     }
     slot->open.holder_id = holder_id;
+    slot->open.awaited_lock = lock;
     slot->open.dirty = 1;
 }
 

@@ -57,7 +57,7 @@ static u32 trace_send(struct agent *a, const u64 *words, u32 count, const struct
     record->verdict = (u8)verdicts->native;
     record->managed_verdict = (u8)managed;
     record->fault_module = fault ? fault->module : 0;
-    record->marks = verdicts->marks;
+    record->marks = verdicts->marks & MARKS_OF_STACK;
     slot->injected = injected;
     return record->trace_id;
 }
@@ -70,7 +70,7 @@ static u32 trace_intern(struct agent *a, u64 *words, u32 count, const struct ver
     u32 i, at, managed, is_nearest;
     words = codes_resolve(a, words, &count, &is_nearest);
     managed = verdicts->managed == MANAGED_EXACT && is_nearest ? MANAGED_NEAREST : verdicts->managed;
-    hash = hash_mix(a->map_number, ((u64)verdicts->marks << 16 | managed << 8 | verdicts->native) << 32 | count);
+    hash = hash_mix(a->map_number, ((u64)(verdicts->marks & MARKS_OF_STACK) << 16 | managed << 8 | verdicts->native) << 32 | count);
     for (i = 0; i < count; i++)
         hash = hash_mix(hash, words[i]);
     if (!hash)

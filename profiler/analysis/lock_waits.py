@@ -35,10 +35,11 @@ class Holder:
 
 @dataclass(frozen=True)
 class LockWaits:
-    """Waits for the lock, and who held it meanwhile.
+    """Waits for a lock, and who held it meanwhile.
 
-    All holders' times together are ``total_ns``: while a thread waits, another one holds the lock,
-    or was just given it.
+    All holders' times together are ``total_ns`` for the GIL: while a thread waits, another one
+    holds it, or was just given it. Of other locks they may be less: the rest is not known, or
+    nobody held the lock.
     """
 
     total_ns: int  # of all waits; where two threads wait at a time, both count

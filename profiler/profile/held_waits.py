@@ -1,10 +1,13 @@
 """Weigh what threads did while they held a lock that others waited for. Pure.
 
-The agent says of a wait which thread holds the lock. What that thread did in the same time is in
-its own intervals, running or asleep.
+The agent says of a wait which lock it is for, and of a thread's intervals which awaited lock the
+thread held at the moment of the stack. Such a moment stands for the CPU time since the sample
+before; a sleeping thread holds the lock all the time.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +17,8 @@ from .interval_chunk import Block, joined
 from .lock_intervals import LockIntervals
 
 Floats = npt.NDArray[np.float64]
+Locks = npt.NDArray[np.uint16]
 
-# Of a holder's intervals and the waits that they are within: of more, every so many is taken.
-MAX_PAIRS = 1 << 21
 _ASLEEP = (ThreadState.PARKED, ThreadState.BLOCKED)
 
 
@@ -30,24 +32,21 @@ class HeldWaits:
     def __init__(self, intervals: LockIntervals) -> None:
         self.thread_id, self.node = intervals.thread_id, intervals.node  # of each cell
         self._intervals = intervals
+        self._held, self._held_lock = self._with_lock("held_lock")
 
-    def rows(self) -> tuple[Block, npt.NDArray[np.uint32]]:
-        """Return the waits, and the ``thread_id`` of each one's holder."""
-        blocks, holders = list[Block](), [np.empty(0, np.uint32)]
-        for chunk in self._intervals.chunks:
-            block, holder_id = chunk.held()
-            block = self._intervals.part(block)
-            some = block.wall_ns > 0
-            blocks.append(block.take(some))
-            holders.append(holder_id[some])
-        return joined(blocks), np.concatenate(holders)
+    def rows(self) -> tuple[Block, Locks]:
+        """Return the waits, and the number of the lock that each one is for."""
+        rows, lock = self._with_lock("awaited_lock")
+        rows = self._intervals.part(rows)
+        some = rows.wall_ns > 0
+        return rows.take(some), lock[some]
 
     def last(self) -> dict[int, tuple[int, int]]:
         """Return for each thread that waited to the end of the recording who held its lock then.
 
         By ``thread_id``: that of the holder, and how long it has been so, nanoseconds.
         """
-        rows, holder_id = self.rows()
+        rows, holder_id = self._with_lock("holder_id")
         found = {}
         waiting = self.thread_id[rows.cell]
         for thread_id in np.unique(waiting).tolist():
@@ -60,31 +59,59 @@ class HeldWaits:
                 found[thread_id] = int(holder_id[last]), int(rows.wall_ns[last])
         return found
 
-    def held_meanwhile(self, waits: Block, holder_id: int) -> Floats:
-        """Return for each cell how long a holder was in it during some waits, nanoseconds.
+    def held_meanwhile(self, waits: Block, lock: int) -> Floats:
+        """Return for each cell how long it held a lock during some waits, nanoseconds.
 
-        A moment in which two threads wait counts twice.
+        A moment in which two threads wait counts twice. These are sums of samples: together, they
+        may be a little more than the waits.
 
         Args:
-            waits: for that holder; at least one.
-            holder_id: its ``thread_id``.
+            waits: for that lock; at least one.
+            lock: its number.
         """
+        held = self._held.take(self._held_lock == lock)
+        waiting = _Waiting(waits)
+        end_ns = held.t0_ns + held.wall_ns
+        runs = self._intervals.state[held.cell] == ThreadState.RUNNING
+        weights = np.where(
+            runs,
+            held.wall_ns * waiting.count(end_ns),
+            waiting.sum_up_to(end_ns) - waiting.sum_up_to(held.t0_ns),
+        )
         found = np.zeros(len(self.thread_id), np.float64)
-        begin, stop = waits.t0_ns, waits.t0_ns + waits.wall_ns
-        first_ns, last_ns = int(begin.min()), int(stop.max())
-        for chunk in self._intervals.chunks:
-            if chunk.end_ns <= first_ns or chunk.start_ns >= last_ns:
-                continue
-            held = chunk.read(holder_id)
-            start, end = held.t0_ns, held.t0_ns + held.wall_ns
-            # Time asleep that no look has seen is told later, and begins before what is told first.
-            first = np.searchsorted(np.maximum.accumulate(end), begin, "right")
-            count = np.maximum(np.searchsorted(start, stop, "left") - first, 0)
-            step = max(1, -(-int(count.sum()) // MAX_PAIRS))
-            count = -(-count // step)
-            wait = np.repeat(np.arange(len(begin)), count)
-            at = np.repeat(first, count)
-            at += (np.arange(len(wait)) - np.repeat(np.cumsum(count) - count, count)) * step
-            shared = np.minimum(stop[wait], end[at]) - np.maximum(begin[wait], start[at])
-            np.add.at(found, held.cell[at], np.maximum(shared, 0) * float(step))
+        np.add.at(found, held.cell, weights)
         return found
+
+    def _with_lock(self, column: str) -> tuple[Block, npt.NDArray[Any]]:
+        found = [chunk.with_lock(column) for chunk in self._intervals.chunks]
+        values = [np.empty(0, np.uint16), *(values for _, values in found)]
+        return joined([block for block, _ in found]), np.concatenate(values)
+
+
+class _Waiting:
+    """How many threads wait at a time, and the sum of all waits up to it."""
+
+    def __init__(self, waits: Block) -> None:
+        self._first_ns = int(waits.t0_ns.min())
+        self._begin = np.sort(waits.t0_ns - self._first_ns)
+        self._stop = np.sort(waits.t0_ns + waits.wall_ns - self._first_ns)
+        self._begins, self._stops = (
+            np.concatenate(([0.0], np.cumsum(times, dtype=np.float64)))
+            for times in (self._begin, self._stop)
+        )
+
+    def count(self, at_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        begun, over = self._before(at_ns)
+        return begun - over
+
+    def sum_up_to(self, at_ns: npt.NDArray[np.int64]) -> Floats:
+        begun, over = self._before(at_ns)
+        time = (at_ns - self._first_ns).astype(np.float64)
+        sums: Floats = time * (begun - over) - self._begins[begun] + self._stops[over]
+        return sums
+
+    def _before(
+        self, at_ns: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        time = at_ns - self._first_ns
+        return np.searchsorted(self._begin, time), np.searchsorted(self._stop, time)

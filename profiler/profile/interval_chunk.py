@@ -28,8 +28,11 @@ ROW_DTYPE = np.dtype(
         ("samples", "i8"),
         ("cell", "i4"),
         ("holder_id", "u4"),  # the thread that holds the lock it waits for; 0 if not known
+        ("awaited_lock", "u2"),  # number of that lock; 0 if not known
+        ("held_lock", "u2"),  # number of a lock that it held and others waited for; 0 for none
     ]
 )
+LOCK_COLUMNS = "holder_id", "awaited_lock", "held_lock"
 
 
 class Block(NamedTuple):
@@ -94,6 +97,14 @@ class _Narrow:
         return numbers
 
 
+class _Sparse:
+    """A column in which nearly all numbers are 0."""
+
+    def __init__(self, numbers: npt.NDArray[Any]) -> None:
+        self.at = np.flatnonzero(numbers).astype(np.int32)
+        self.values = numbers[self.at]
+
+
 class Chunk:
     """An immutable chunk of intervals; see the module docstring.
 
@@ -122,15 +133,15 @@ class Chunk:
         self._wall = _Narrow(rows["wall_ns"])
         self._cpu = _Narrow(rows["cpu_ns"])
         self._cell = rows["cell"].copy()
-        # Few threads wait for a lock whose holder is known.
-        self._held_at = np.flatnonzero(rows["holder_id"]).astype(np.int32)
-        self._holder_id = rows["holder_id"][self._held_at]
+        # Few threads wait for a lock whose holder is known, or hold one.
+        self._locks = {name: _Sparse(rows[name]) for name in LOCK_COLUMNS}
         self.last_cell = int(self._cell.max())
 
-    def held(self) -> tuple[Block, npt.NDArray[np.uint32]]:
-        """Return the rows that wait for a lock whose holder is known, and these holders."""
-        block = self.read() if len(self._held_at) else joined([])
-        return block.take(self._held_at), self._holder_id
+    def with_lock(self, column: str) -> tuple[Block, npt.NDArray[Any]]:
+        """Return the rows that have one of ``LOCK_COLUMNS``, and what they have there."""
+        found = self._locks[column]
+        block = self.read() if len(found.at) else joined([])
+        return block.take(found.at), found.values
 
     def read(self, thread_id: int | None = None) -> Block:
         """Return all rows, or those of one thread in order of time."""

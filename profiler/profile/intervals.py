@@ -27,7 +27,7 @@ from ..linux.syscalls import QUEUED
 from ..model import Clock, ThreadState
 from ..wire.abi import INTERVAL_OPEN
 from .budget import INTERVALS_BYTES, Budget
-from .interval_chunk import BYTES_A_ROW, ROW_DTYPE, Block, Chunk, Rows, block_of, cut
+from .interval_chunk import BYTES_A_ROW, LOCK_COLUMNS, ROW_DTYPE, Block, Chunk, Rows, block_of, cut
 from .past import Past
 from .totals import Cells, Int32s, Int64s, weigh
 
@@ -116,7 +116,7 @@ class Intervals:
     def _settle(self, records: npt.NDArray[np.void], stacks: Int32s) -> None:
         """Append the intervals that have ended, and keep the open ones, old and new."""
         new = np.empty(len(records), ROW_DTYPE)
-        for name in ("t0_ns", "wall_ns", "cpu_ns", "samples", "holder_id"):
+        for name in ("t0_ns", "wall_ns", "cpu_ns", "samples", *LOCK_COLUMNS):
             new[name] = records[name]
         new["cell"] = self._cells.find(
             records["thread_id"], stacks, records["sysno"], records["state"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 
-ABI_VERSION = 12
+ABI_VERSION = 13
 RING_MAGIC = 0x31474E4952505446
 BATCH_MAGIC = 0x48435442
 RING_HEADER_BYTES = 4096

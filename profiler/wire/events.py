@@ -33,7 +33,8 @@ INTERVAL_DTYPE = np.dtype(
         ("sysno", "<i2"),
         ("samples", "<u4"),
         ("holder_id", "<u4"),
-        ("reserved", "<u4"),
+        ("awaited_lock", "<u2"),
+        ("held_lock", "<u2"),
     ]
 )
 

@@ -18,6 +18,10 @@ def test_places_lead_to_graph_and_source(open_page: Callable[..., Page]) -> None
     expect(rows.first).to_contain_text("75.0 %")
     expect(rows.first).to_contain_text("2 threads")
     expect(rows.first.locator("code")).to_have_text("lock(<b>);")
+    holders = rows.first.locator(".lock-holders li")
+    expect(holders).to_have_count(2)
+    expect(holders.first).to_contain_text("50.0 %")
+    expect(holders.nth(1)).to_have_text("50.0 % nobody, or not known")
     expect(rows.nth(1)).to_contain_text("a lock or another thread")
     name = rows.first.locator("p b").last.text_content()
     assert name

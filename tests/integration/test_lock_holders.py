@@ -27,6 +27,7 @@ SECONDS = 2.0
 # Waits begin a moment later than the lock is taken, the holder's moments are those of samples, and
 # on a busy machine it is told late that another thread has the lock.
 ERROR = 0.3
+KNOWN = 0.5  # the least part of the waits whose holder is told
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -39,6 +40,22 @@ def test_holder_of_a_mutex_and_what_it_does(start: Start, kind: str) -> None:
     assert {each.kind for each in places} == {"a mutex"}
     (writer,) = _ids(capture, lambda thread: thread.tid == target.facts["first"])
     _check(capture, places, writer, ("sums_up", "sleeps_inside"), target.finish()[0])
+
+
+def test_function_that_runs_after_the_unlock_holds_nothing(start: Start) -> None:
+    """Neither does one that sleeps then: threads of a convoy do both, and one function has all."""
+    target = start("holders", "convoy")
+    capture = record(target.pid, SECONDS)
+    places = _places(capture, "goes_in_convoy")
+    computed_ns, slept_ns = (int(each.partition("=")[2]) for each in target.finish()[0].split())
+    held = [each.held for each in places if each.held]
+    sums = Counter[str]()
+    for each in (holder for one in held for holder in one.holders):
+        sums[capture.table.functions[each.function_id].name] += each.ns
+    assert sums["sorts_outside"] + sums["rests"] <= 0.03 * sums.total(), sums
+    assert sums.total() >= KNOWN * sum(each.wait_ns for each in places), sums
+    share = computed_ns / (computed_ns + slept_ns)
+    assert sums["sums_up"] / sums.total() == pytest.approx(share, abs=ERROR), sums
 
 
 @pytest.mark.needs("musl-gcc")

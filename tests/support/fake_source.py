@@ -31,7 +31,7 @@ from flametap.analysis.calltree import CallTree
 from flametap.analysis.heat import Heat, HeatQuery
 from flametap.analysis.lanes import LaneQuery, Lanes
 from flametap.analysis.lock_places import UNKNOWN, LockPlace, LockPlaces
-from flametap.analysis.lock_waits import LockWaits
+from flametap.analysis.lock_waits import Holder, LockWaits
 from flametap.analysis.module_shares import ModuleShare
 from flametap.analysis.selection import Selection, Span
 from flametap.capture.limits import check_sampling
@@ -528,8 +528,10 @@ class FakeSource:
     def lock_places(self, selection: Selection) -> LockPlaces:
         """Some places, with hostile text, and one that is not known."""
         function = self.functions[3]
+        held = LockWaits(2 * 10**9, [Holder(3, 3, 15 * 10**8)])
+        threads = frozenset((1, 2))
         places = [
-            LockPlace("a mutex", Frame(function, 7), 3 * 10**9, frozenset((1, 2)), "lock(<b>);"),
+            LockPlace("a mutex", Frame(function, 7), 3 * 10**9, threads, "lock(<b>);", held),
             LockPlace(UNKNOWN, None, 10**9, frozenset((1,))),
         ]
         return LockPlaces(4 * 10**9, 2, places)

@@ -10,7 +10,7 @@ from flametap.model import ThreadState, Verdict
 from flametap.wire import abi
 
 RUNNING, PARKED, BLOCKED, QUEUED = ThreadState
-INTERVAL = struct.Struct("<3Q2I2Bh3I")
+INTERVAL = struct.Struct("<3Q2I2Bh2I2H")
 
 
 def frame(module_id: int, file_addr: int) -> int:
@@ -74,12 +74,14 @@ def interval(
     is_open: bool = False,
     samples: int = 1,
     holder_id: int = 0,
+    awaited_lock: int = 0,
+    held_lock: int = 0,
 ) -> bytes:
     """An interval record."""
     flags = abi.INTERVAL_OPEN if is_open else 0
     times = t0_ns, wall_ns, cpu_ns
-    whose = thread_id, trace_id, state, flags, sysno, samples, holder_id, 0
-    return INTERVAL.pack(*times, *whose)
+    whose = thread_id, trace_id, state, flags, sysno, samples
+    return INTERVAL.pack(*times, *whose, holder_id, awaited_lock, held_lock)
 
 
 def managed_frame(code_id: int, position: int = abi.NO_POSITION) -> int:

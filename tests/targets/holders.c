@@ -1,17 +1,20 @@
 /*
- * A writer that holds a mutex nearly all the time, and readers that wait for it; or three threads in a deadlock.
+ * A writer that holds a mutex nearly all the time, and readers that wait for it; three threads in a deadlock; or a convoy
+ * of three that hold a mutex for less than half of what they do.
  *
  *   holders KIND       normal, recursive, checking, adaptive, robust or inherit
  *   holders deadlock
+ *   holders convoy
  *
  * "ready" tells the threads: writer and both readers, or those in the deadlock and one that waits for them. The report
- * says how long the writer was in `sums_up` and in `sleeps_inside`, with the mutex.
+ * says how long the writer, or all threads of a convoy, were in `sums_up` and in `sleeps_inside`, with the mutex.
  */
 #include "target.h"
 
 #include <errno.h>
 
-#define HELD_NS 10000000ULL               /* in each of both */
+#define HELD_NS 10000000ULL               /* in each of both; in a convoy, a third of that */
+#define OUTSIDE_NS 15000000ULL
 #define REST_US 500
 
 static pthread_mutex_t first, second;
@@ -19,11 +22,12 @@ static volatile int is_over;
 static uint64_t computed_ns, slept_ns;
 static volatile uint64_t result = 1;
 static int tids[3];
+static uint64_t held_ns = HELD_NS;
 static pthread_barrier_t begun;
 
 static NOINLINE void sums_up(void)
 {
-    uint64_t until_ns = target_now_ns() + HELD_NS, state = result;
+    uint64_t until_ns = target_now_ns() + held_ns, state = result;
     while (target_now_ns() < until_ns)
         SPIN(state, 10000, 3);
     result = state;
@@ -31,7 +35,7 @@ static NOINLINE void sums_up(void)
 
 static NOINLINE void sleeps_inside(void)
 {
-    usleep(HELD_NS / 1000);
+    usleep((useconds_t)(held_ns / 1000));
     result++;
 }
 
@@ -86,6 +90,34 @@ static NOINLINE void takes(pthread_mutex_t *mutex)
     result++;
 }
 
+static NOINLINE void sorts_outside(void)
+{
+    uint64_t until_ns = target_now_ns() + OUTSIDE_NS, state = 1;
+    while (target_now_ns() < until_ns)
+        SPIN(state, 10000, 5);
+}
+
+/* All in one function: whether it holds the mutex cannot be told by the stack. */
+static void *goes_in_convoy(void *tid)
+{
+    *(int *)tid = target_tid();
+    pthread_barrier_wait(&begun);
+    while (!is_over) {
+        uint64_t began_ns, between_ns;
+        pthread_mutex_lock(&first);
+        began_ns = target_now_ns();
+        sums_up();
+        between_ns = target_now_ns();
+        sleeps_inside();
+        computed_ns += between_ns - began_ns;
+        slept_ns += target_now_ns() - between_ns;
+        pthread_mutex_unlock(&first);
+        sorts_outside();
+        rests();
+    }
+    return NULL;
+}
+
 static void *locks_crosswise(void *tid)
 {
     int is_first = tid == tids;
@@ -118,7 +150,7 @@ static int set_kind(pthread_mutexattr_t *attributes, const char *kind)
         return pthread_mutexattr_setrobust(attributes, PTHREAD_MUTEX_ROBUST);
     if (!strcmp(kind, "inherit"))
         return pthread_mutexattr_setprotocol(attributes, PTHREAD_PRIO_INHERIT);
-    return strcmp(kind, "normal") && strcmp(kind, "deadlock") ? EINVAL : 0;
+    return strcmp(kind, "normal") && strcmp(kind, "deadlock") && strcmp(kind, "convoy") ? EINVAL : 0;
 }
 
 int main(int argc, char **argv)
@@ -134,6 +166,10 @@ int main(int argc, char **argv)
     if (is_deadlock) {
         bodies[0] = bodies[1] = locks_crosswise;
         bodies[2] = comes_later;
+    }
+    if (argc == 2 && !strcmp(argv[1], "convoy")) {
+        bodies[0] = bodies[1] = bodies[2] = goes_in_convoy;
+        held_ns = HELD_NS / 3;
     }
     pthread_mutex_init(&first, &attributes);
     pthread_mutex_init(&second, &attributes);

@@ -110,12 +110,14 @@ function byFunction(holders) {
   return [...found.values()].sort((a, b) => b.ns - a.ns);
 }
 
-/** @param total nanoseconds of the waits; of a part, the holder may not be known. */
+/** @param total nanoseconds of the waits; the holders' sum is less where nobody held it or that is not known. */
 function holders(found, total) {
   const rows = byFunction(found).filter(({ ns }) => ns >= LEAST_SHARE * total).slice(0, HOLDERS).map(({ name, place, ns, threads }) => {
     const who = threads.size === 1 ? [...threads][0] : formatPlural(threads.size, 'thread');
     return h('li', { title: place }, h('span', { class: 'number' }, formatShare(ns, total)), ' ', name ? h('b', {}, name) : 'no function of the program', h('span', { class: 'dim' }, ` in ${who}`));
   });
   if (!rows.length) return h('p', { class: 'dim' }, 'Not known who held it.');
+  const rest = total - found.reduce((sum, { ns }) => sum + ns, 0);
+  if (rest >= LEAST_SHARE * total) rows.push(h('li', { class: 'dim' }, h('span', { class: 'number' }, formatShare(rest, total)), ' nobody, or not known'));
   return h('div', { class: 'lock-holders' }, h('p', { class: 'dim' }, 'Held meanwhile by'), h('ul', {}, rows));
 }
