@@ -50,6 +50,7 @@ LEFT_LIMIT_S = 5.0
 LEFT_INTERVAL_S = 0.0002
 # A thread in the stub leaves it after microseconds of CPU time; a stopped one stays.
 FREE_LIMIT_S = 1.0
+LEAVING_LOOKS = 300  # where no thread gets a CPU, 1.5 s, twice
 SYS_NANOSLEEP = syscall_number("nanosleep")
 # Files whose code makes the system calls of programs that use them.
 LIBC_NAMES = ("libc.so", "libc-2.", "ld-musl", "libc.musl")
@@ -218,7 +219,7 @@ class DirectInjector:
             return
         where = range(self._stub_addr, self._stub_addr + self._stub_bytes)
         ask = self._alternate_ask
-        if not (self._is_free(ask) if ask else not slack.is_in_use(self.pid, where)):
+        if not (self._is_free(ask) if ask else not slack.is_in_use(self.pid, where, LEAVING_LOOKS)):
             return  # as above
         with contextlib.suppress(OSError):  # the process has ended
             self.memory.write(self._stub_addr, bytes(self._stub_bytes))

@@ -100,17 +100,22 @@ def check(pid: int) -> None:
         find(memory, stub.code, stub.nap_offset)
 
 
-def is_in_use(pid: int, place: range) -> bool:
+def is_in_use(pid: int, place: range, looks: int = LOOKS) -> bool:
     """Tell whether a thread of ours is in a process, or one of its own in a place.
 
     Where a running thread is cannot be seen; it has left once it has used some CPU time. Ours has
     its name from the first moment at which it runs.
+
+    Args:
+        pid: the process.
+        place: the runtime addresses.
+        looks: so many at most, each after ``LOOK_INTERVAL_S``.
     """
     left: set[int] = set()
     # A thread that is in the stub may make ours meanwhile: that one is there at the second look.
     for _ in range(2):
         waiting = {tid: cpu_ns(pid, tid) for tid in tasks(pid) - left}
-        for _ in range(LOOKS):
+        for _ in range(looks):
             for tid, before_ns in list(waiting.items()):
                 if _is_ours(pid, tid):
                     return True
