@@ -89,10 +89,10 @@ def name_end(symbol: str) -> int:
     if len(symbol) > MAX_SYMBOL:
         return 0
     ends = [match.end() for match in islice(re.finditer("E", symbol), MAX_TRIES)]
-    tried = [symbol[:end] + _NO_TYPES for end in ends]
-    read = multi_demangle.demangle_symbols(tried, _SHORT, unique=False)
-    for end, attempt, name in zip(ends, tried, read, strict=True):
-        if name and name != attempt:
+    for end in ends:
+        # One by one: for many, the library starts threads, which a process without rights may not.
+        attempt = symbol[:end] + _NO_TYPES
+        if _read(attempt, _SHORT) != attempt:
             return end
     return 0
 

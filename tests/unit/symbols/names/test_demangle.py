@@ -148,6 +148,20 @@ def test_name_that_takes_all_memory_stays_as_it_is() -> None:
     assert names[deep][1] == f"a::a({12 * 'b<'}int>{11 * ' >'})"
 
 
+def test_name_with_many_templates_that_has_to_be_repaired() -> None:
+    """Of every ``unordered_map::operator[]``; read in the process without rights."""
+    symbol = (
+        "_ZNSt10_HashtableINSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEESt4pairIKS5_lE"
+        "SaIS8_ENSt8__detail10_Select1stESt8equal_toIS5_ESt4hashIS5_ENSA_18_Mod_range_hashingE"
+        "NSA_20_Default_ranged_hashENSA_20_Prime_rehash_policyENSA_17_Hashtable_traitsI"
+        "Lb1ELb0ELb1EEEE12_Scoped_nodeC2IJRKSt21piecewise_construct_tSt5tupleIJOS5_EESR_IJEEEEE"
+        "PNSA_16_Hashtable_allocISaINSA_10_Hash_nodeIS8_Lb1EEEEEEDpOT_"
+    )
+    short, _ = demangle(symbol)
+    assert short.startswith("std::_Hashtable<")
+    assert "::_Scoped_node::_Scoped_node<std::piecewise_construct_t const&, std::tuple<" in short
+
+
 def test_name_that_ends_the_librarys_process_stays_as_it_is() -> None:
     symbol = "$s4Demo7CounterV5totalyS2iF"
     names = demangle_many([DEADLY[0], symbol, DEADLY[1]])
