@@ -20,12 +20,15 @@ static u64 excess(u64 of, u64 over)
     return of > over ? of - over : 0;
 }
 
-/* Return the process's CPU time since the start that belongs neither to the target's known threads nor to Frida's nor
- * to ours. The process clock is read first, so that CPU time used during the reading does not look like that of unknown
- * threads. */
-static u64 unseen_measure(struct agent *a)
+static u64 process_cpu_ns(void)
 {
-    u64 process_ns = (u64)clock_ns_sigsafe(2 /* CLOCK_PROCESS_CPUTIME_ID */), known_ns = 0;
+    return (u64)clock_ns_sigsafe(2 /* CLOCK_PROCESS_CPUTIME_ID */);
+}
+
+/* Return the CPU time since the start of the target's known threads, of Frida's and of ours. */
+static u64 known_measure(struct agent *a)
+{
+    u64 known_ns = 0;
     u32 i;
     for (i = 0; i < a->slot_count; i++) {
         struct thread_slot *slot = &a->slots[i];
@@ -44,8 +47,15 @@ static u64 unseen_measure(struct agent *a)
         i64 own_ns = clock_ns_sigsafe(THREAD_CPU_CLOCK(a->sampler_tid));
         a->ring->counters[COUNTER_SAMPLER_CPU_NS] = own_ns > 0 ? (u64)own_ns : a->ring->counters[COUNTER_SAMPLER_CPU_NS];
     }
-    known_ns += a->ring->counters[COUNTER_SAMPLER_CPU_NS] + a->process_cpu_start_ns;
-    return excess(process_ns, known_ns);
+    return known_ns + a->ring->counters[COUNTER_SAMPLER_CPU_NS];
+}
+
+/* Return the process's CPU time since the start that belongs to none of those. The process clock is read first, so that
+ * CPU time used during the reading does not look like that of unknown threads. */
+static u64 unseen_measure(struct agent *a)
+{
+    u64 process_ns = process_cpu_ns();
+    return excess(process_ns, known_measure(a) + a->process_cpu_start_ns);
 }
 
 /*
@@ -73,11 +83,12 @@ static u64 tail_take(struct agent *a, const struct thread_slot *slot, u64 shown_
     return likely_ns;
 }
 
-/* Begin to count anew: at the start, and after a pause. Reported time stays reported. */
+/* Begin to count anew: at the start, and after a pause. Reported time stays reported. The process clock is read last, for
+ * the same reason: among many threads that want a CPU, the reading takes long. */
 static void unseen_rebase(struct agent *a)
 {
-    a->process_cpu_start_ns += unseen_measure(a);
-    a->process_cpu_start_ns -= a->unseen_cpu_ns < a->process_cpu_start_ns ? a->unseen_cpu_ns : 0;
+    u64 known_ns = known_measure(a);
+    a->process_cpu_start_ns = excess(process_cpu_ns(), known_ns + a->unseen_cpu_ns);
 }
 
 static void unseen_report(struct agent *a, u64 now_ns)

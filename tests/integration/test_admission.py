@@ -46,7 +46,7 @@ def wait_until_admitted(capture: Capture, target: Target) -> None:
 
 def test_threads_that_block_all_signals_are_sampled(start: Start) -> None:
     target = start("masked")
-    before, own = receipt.take_at_rest(target.pid), masks(target)
+    before, own = receipt.take(target.pid), masks(target)  # at rest they never are
     with capturing(target.pid) as capture:
         wait_until_admitted(capture, target)
         begun_ns = worked_ns(capture)

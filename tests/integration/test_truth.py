@@ -12,6 +12,7 @@ import os
 
 import pytest
 
+import kernel
 from flametap.capture.live import Capture
 from flametap.model import Clock
 from nightly import nightly
@@ -110,6 +111,19 @@ def test_threads_that_live_for_a_few_samples_are_shown_where_they_spent_their_ti
     told = f"{said}, shown:\n{seen.heaviest()}\n{doubts(capture)}"
     assert first + second >= LEAST_OF_LIVES * seen.total, told
     assert first / (first + second) == pytest.approx(float(said.split()[1]), abs=0.1), told
+
+
+def test_no_time_is_that_of_threads_that_ended_where_none_has(start: Start) -> None:
+    """Among a hundred threads on one CPU, ours waits for it between two clocks that it reads."""
+    target, cpus = start("busy", "many"), os.sched_getaffinity(0)
+    for tid in (0, *kernel.task_ids(target.pid)):
+        os.sched_setaffinity(tid, {max(cpus)})
+    try:
+        capture = record(target.pid, 0.5)
+    finally:
+        os.sched_setaffinity(0, cpus)
+    assert capture.status().counters["unattributed_unseen_ns"] == 0, doubts(capture)
+    target.finish()
 
 
 @pytest.mark.needs("perf-clock")

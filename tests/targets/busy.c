@@ -1,10 +1,11 @@
 /*
- * Two threads that compute, while the main thread waits. usage: busy alternate | profiled | blocked
+ * Two threads that compute, while the main thread waits. usage: busy alternate | profiled | blocked | many
  *
  *   alternate    the program has a handler that runs on an alternate stack, for a signal that never comes
  *   profiled     it has one that runs a fifth of the time, by a timer, as profilers within a program have; the two sleep
  *                for a moment each millisecond
  *   blocked      the two block all signals
+ *   many         there are a hundred of them
  *
  * The report says how often the timer's handler has run.
  */
@@ -14,6 +15,7 @@
 #include <sys/time.h>
 
 #define THREADS 2
+#define MANY 100
 #define TIMER_US 1000                     /* the kernel's tick makes that 4 ms */
 #define HANDLER_NS 800000
 
@@ -56,7 +58,8 @@ NOINLINE static void on_timer(int number)
 int main(int argc, char **argv)
 {
     static char names[THREADS][16] = {"busy 0", "busy 1"};
-    pthread_t threads[THREADS];
+    pthread_t threads[MANY];
+    int count = argc > 1 && strcmp(argv[1], "many") == 0 ? MANY : THREADS;
     sigset_t all, before;
     int is_blocked = argc > 1 && strcmp(argv[1], "blocked") == 0;
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK};
@@ -71,8 +74,8 @@ int main(int argc, char **argv)
     sigfillset(&all);
     sigemptyset(&before);
     pthread_sigmask(is_blocked ? SIG_SETMASK : SIG_BLOCK, is_blocked ? &all : &before, &before);
-    for (int i = 0; i < THREADS; i++)
-        if (pthread_create(&threads[i], NULL, work, names[i]))
+    for (int i = 0; i < count; i++)
+        if (pthread_create(&threads[i], NULL, work, names[i % THREADS]))
             return 1;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (is_profiled)
@@ -80,7 +83,7 @@ int main(int argc, char **argv)
     target_ready("");
     target_wait_for_stop();
     stop = 1;
-    for (int i = 0; i < THREADS; i++)
+    for (int i = 0; i < count; i++)
         pthread_join(threads[i], NULL);
     printf("handled=%lu\n", handled);
     return 0;

@@ -152,6 +152,7 @@ def test_unfit_code_is_refused(
             build.build(path)
 
 
+@pytest.mark.nightly  # the code is built twice
 @pytest.mark.needs("gcc")
 def test_same_compiler_gives_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
