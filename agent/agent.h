@@ -20,10 +20,12 @@
 #define SLOT_COPY_BYTES (8U << 10)        /* the same for a running thread's stack that is not read in place */
 #define SAMPLES_BYTES (64U << 10)         /* ring of one thread's samples: two of the deepest stacks, or 12 of 300 frames */
 #define SLOT_PAGES_BYTES (MAX_FRAMES * 8 + SLOT_COPY_BYTES + SAMPLES_BYTES)
-/* Samples reach the host within this time, so that few are lost if the target dies. Without new data, batches are
- * rarer. */
-#define FLUSH_INTERVAL_NS 10000000ULL
-#define QUIET_FLUSH_INTERVAL_NS 50000000ULL
+/* What is not in the ring yet is lost if the target dies: at most a hundredth of the recording, or this much. Each batch
+ * costs the host, so later ones are rarer, and those without new data. */
+#define FLUSH_LEAST_NS 10000000ULL
+#define FLUSH_MOST_NS 100000000ULL
+#define FLUSH_PART 100
+#define QUIET_FLUSH_NS 200000000ULL
 
 #define CLOCK_TABLE 1024                  /* entries; TABLE_MASK in profiler/inject/perf_clock.py */
 

@@ -108,6 +108,24 @@ static void sleepers_look_again(struct agent *a)
             a->slots[i].is_look_due = 1;
 }
 
+/* Return the time between two batches of a recording that has lasted for so long. */
+static u64 flush_pause_ns(u64 lasted_ns)
+{
+    u64 pause_ns = lasted_ns / FLUSH_PART;
+    return pause_ns < FLUSH_LEAST_NS ? FLUSH_LEAST_NS : smaller(pause_ns, FLUSH_MOST_NS);
+}
+
+static void flush_keep(struct agent *a, u64 now_ns)
+{
+    u64 since_ns = now_ns - a->last_flush_ns;
+    if (since_ns < flush_pause_ns(now_ns - a->ring->start_ns) && a->intervals_out.used <= a->intervals_out.capacity / 2 &&
+        a->traces_out.used <= a->traces_out.capacity / 2)
+        return;
+    intervals_send_open(a);
+    if (batch_has_news(a) || since_ns >= QUIET_FLUSH_NS)
+        ring_flush(a, now_ns);
+}
+
 static void sampler_round(struct agent *a, u64 now_ns)
 {
     u64 once_cpu_ns = a->once_cpu_ns, own_cpu_ns = (u64)clock_ns_sigsafe(THREAD_CPU_CLOCK_OWN);
@@ -139,12 +157,7 @@ static void sampler_round(struct agent *a, u64 now_ns)
     governor_keep(a, now_ns);
     count_up(a, COUNTER_TICKS, 1);
     store_release_u64((volatile u64 *)&a->ring->now_ns, now_ns);
-    if (now_ns - a->last_flush_ns >= FLUSH_INTERVAL_NS || a->intervals_out.used > a->intervals_out.capacity / 2 ||
-        a->traces_out.used > a->traces_out.capacity / 2) {
-        intervals_send_open(a);
-        if (batch_has_news(a) || now_ns - a->last_flush_ns >= QUIET_FLUSH_INTERVAL_NS)
-            ring_flush(a, now_ns);
-    }
+    flush_keep(a, now_ns);
 }
 
 /* struct sched_attr, sched_setattr(2) */

@@ -12,7 +12,7 @@ import time
 
 from ..wire.ring import Ring
 
-BEAT_INTERVAL_S = 0.2
+BEAT_INTERVAL_S = 0.5
 
 
 class Heartbeat:

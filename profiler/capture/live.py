@@ -23,13 +23,11 @@ from ..linux import procfs
 from ..linux.child_processes import child_processes
 from ..linux.command_line import program_name
 from ..model import ChildProcess, Status, Verdict
-from ..profile.store import BEGINNING, Profile
+from ..profile.store import Profile
 from ..symbols.interpreters.found import FoundInterpreter, languages_of
 from ..symbols.interpreters.search import Interpreters
 from ..symbols.jit.dotnet_port import DotnetPerfMap
 from ..symbols.names.table import SymbolTable
-from ..wire.decoder import Decoder
-from ..wire.events import Code, ModuleUpdate
 from .capture_options import CaptureOptions
 from .end_reasons import (
     AGENT_STOP_NOTES,
@@ -42,6 +40,7 @@ from .end_reasons import (
 )
 from .exit_status import ExitStatus, ExitWatch
 from .heartbeat import Heartbeat
+from .intake import Intake
 from .interpreters import InterpreterWatch
 from .kernel_check import Comparison
 from .kernel_watch import KernelWatch
@@ -55,7 +54,6 @@ from .symbol_servers import client_of
 from .thread_names import ThreadNames
 from .views import Views
 
-PUMP_INTERVAL_S = 0.05
 # When a target dies, its pidfd may become readable a moment before Frida reports the reason.
 REASON_WAIT_S = 0.5
 
@@ -81,7 +79,6 @@ class Capture(Views):
         profile = Profile(self._revision.notify)
         super().__init__(profile, SymbolTable(profile.locate, self._revision.notify))
         self.command = ""
-        self.error: FlametapError | None = None  # why the recording ended early
         self.exit_status: ExitStatus | None = None  # of the target, if it ended while attached
         self._session = InjectorClient(pid, self.options.inject, injector)
         self._perf_map = DotnetPerfMap(pid, self.options.enable_perf_map)
@@ -90,19 +87,20 @@ class Capture(Views):
         self._interpreters: InterpreterWatch | None = None
         self._thread_names: ThreadNames | None = None
         self._kernel = KernelWatch(pid)
-        self._decoder = Decoder()
+        self._intake = Intake(self.profile, self._look_for_interpreters)
         self._pauses = Pauses()
         self._state = "attaching"
         self._notes: list[str] = []
         self._started_s = 0.0  # time.time()
-        self._counters: dict[str, int] = {}
-        self._handler_ns: tuple[int, int] = (0, 0)
-        self._passed_on = BEGINNING
         self._ended = threading.Event()
         self._finish_lock = threading.Lock()
-        self._pump_lock = threading.Lock()
         self._stopping = threading.Event()
         self._pump = threading.Thread(target=self._pump_loop, daemon=True, name="flametap-pump")
+
+    @property
+    def error(self) -> FlametapError | None:
+        """Why the recording ended early; None if it did not."""
+        return self._intake.error
 
     # ------------------------------------------------------------------ life
 
@@ -183,6 +181,7 @@ class Capture(Views):
             if note:
                 self._notes.append(note)
             self._stopping.set()
+            self._session.wake.set()
             self._pump.join()
             self._finish(STOPPED)
 
@@ -219,9 +218,7 @@ class Capture(Views):
         symbolizer = self.symbolizer
         # Read this first: once it is true, the revision and the names read below are the last ones.
         is_final = self._state == "ended" and (symbolizer is None or symbolizer.is_idle)
-        with self._pump_lock:
-            counters = self._counters | (self.profile.losses() if self._counters else {})
-            handler_p50_ns, handler_p99_ns = self._handler_ns
+        counters, (handler_p50_ns, handler_p99_ns) = self._intake.figures()
         verdicts = self.profile.verdicts()
         verdict_cpu_ns = verdicts.native
         seen_cpu_ns = sum(verdict_cpu_ns.values()) - verdict_cpu_ns.get(Verdict.NO_STACK.name, 0)
@@ -316,7 +313,10 @@ class Capture(Views):
 
     def _pump_loop(self) -> None:
         assert self._target is not None
-        while not self._stopping.wait(PUMP_INTERVAL_S):
+        while True:
+            self._session.wake.wait(self._intake.pause_s(is_watched=self._revision.is_awaited()))
+            if self._stopping.is_set():
+                return
             self._drain()
             self._time_ahead.step()
             self._kernel.look(self.profile)
@@ -362,44 +362,15 @@ class Capture(Views):
         return AGENT_STOP_REASONS.get(ring.stop_reason, "")
 
     def _drain(self) -> None:
-        ring = self._session.ring
-        if ring is None or self.error is not None:
-            return
-        modules: list[ModuleUpdate] = []
-        codes: list[Code] = []
-        try:
-            with self._pump_lock:
-                for batch in self._decoder.feed(ring.read()):
-                    self.profile.apply(batch)
-                    modules += batch.modules
-                    codes += batch.codes
-                self._counters = ring.counters()
-                self._handler_ns = ring.handler_quantiles_ns()
-            self.error = self._decoder.error
-        except FlametapError as error:
-            self.error = error
-        except Exception as error:  # whatever the target does, what was recorded is saved
-            what = f"the recording cannot go on: {type(error).__name__}: {error}"
-            self.error = FlametapError(what, "please report it; what was recorded is kept")
-        if self.error is not None:
-            self._notes.append(self.error.message)
-        self._pass_on(modules, codes)
-
-    def _pass_on(self, modules: Sequence[ModuleUpdate], codes: Sequence[Code] = ()) -> None:
-        """Request the names of what is new."""
         assert self.symbolizer is not None
-        if modules and self._interpreters is not None:
+        had_error = self.error is not None
+        self._intake.read(self._session.ring, self.symbolizer)
+        if self.error is not None and not had_error:
+            self._notes.append(self.error.message)
+
+    def _look_for_interpreters(self) -> None:
+        if self._interpreters is not None:
             self._interpreters.look_again()
-        self.symbolizer.add_codes(codes)
-        for update in modules:
-            if not update.gone and self.profile.has_module(update.module.module_id):
-                self.symbolizer.add_module(update.module)
-        news = self.profile.news(self._passed_on)
-        self._passed_on = news.mark
-        if news.addresses:
-            self.symbolizer.submit_many(news.addresses, self.profile.now_ns)
-        self.symbolizer.submit_calls(*news.calls)
-        self.symbolizer.submit_leaves(news.leaves)
 
     def _finish(self, reason: str) -> None:
         self._drain()

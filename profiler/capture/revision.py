@@ -7,7 +7,10 @@ no other lock is taken while it is held.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
+
+AWAITED_S = 1.0  # after a wait: the next one is likely to follow
 
 
 class Revision:
@@ -22,10 +25,15 @@ class Revision:
         self._parts = parts
         self._steps = 0
         self._changed = threading.Condition()
+        self._awaited_s = 0.0
 
     def current(self) -> int:
         """Return the current revision."""
         return self._steps + sum(part() for part in self._parts)
+
+    def is_awaited(self) -> bool:
+        """Return whether somebody waits for a change, or did a moment ago."""
+        return time.monotonic() < self._awaited_s + AWAITED_S
 
     def notify(self) -> None:
         """Wake all waiting threads. Call it after a part has grown."""
@@ -40,6 +48,7 @@ class Revision:
 
     def wait_newer(self, revision: int, timeout_s: float) -> int:
         """Wait until the revision differs from ``revision`` or time is up; return it."""
+        self._awaited_s = time.monotonic() + timeout_s
         with self._changed:
             self._changed.wait_for(lambda: self.current() != revision, timeout_s)
             return self.current()

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..capture.live import Capture
     from ..export.request import ExportRequest
 
-POLL_S = 0.05
+POLL_S = 0.1
 TITLE_CHARACTERS = 80  # of the command
 LINE_INTERVAL_S = 0.25  # people read no faster
 # Of one core: below it, the figures of the CPU clock rest on a handful of samples.

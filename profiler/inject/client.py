@@ -48,6 +48,7 @@ class InjectorClient:
         fallback_reason: why Frida is the way in though nobody asked for that; empty if it is not.
         ring: what the agent writes, from ``attach`` to ``close``.
         ended: set when the attach is over, for whatever reason.
+        wake: set then, too; who waits for it may set it for reasons of his own.
         end_reason: which; empty if it was our own doing.
     """
 
@@ -57,6 +58,7 @@ class InjectorClient:
         self._way = way
         self.ring: Ring | None = None
         self.ended = threading.Event()
+        self.wake = threading.Event()
         self.end_reason = ""
         self._mapping: mmap.mmap | None = None
         self._link = process.link if process else None
@@ -144,6 +146,7 @@ class InjectorClient:
         with contextlib.suppress(FlametapError):
             self._ask("detach")
         self.ended.set()
+        self.wake.set()
 
     def close(self) -> None:
         """Detach if that has not happened, and unmap the ring."""
@@ -234,6 +237,7 @@ class InjectorClient:
         if not self.ended.is_set() and not self.end_reason and not self._is_leaving:
             self.end_reason = reason
         self.ended.set()
+        self.wake.set()
 
 
 def _lost() -> AttachFailedError:

@@ -187,3 +187,9 @@ def test_late_signal_of_a_clock_is_not_the_program_s(cases: dict[str, list[int]]
 def test_rest_of_cpu_time_is_where_the_thread_ran_last(cases: dict[str, list[int]]) -> None:
     """Not at the end of the recording, where it may have slept for long."""
     assert cases["rest_of_cpu_time"] == [1_000, 3]
+
+
+def test_a_program_that_dies_takes_a_hundredth_of_the_recording_with_it(
+    cases: dict[str, list[int]],
+) -> None:
+    assert cases["flush_pauses"] == [10, 10, 50, 100]

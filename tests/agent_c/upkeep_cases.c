@@ -225,6 +225,17 @@ static void print_queued_with_lock(void)
     printf("queued_with_unknown_lock %llu\n", queued_without_lock(&agent, &busy, 14000000));
 }
 
+/* Prints the time between two batches, in ms, after recordings of so many seconds. */
+static void print_flush_pauses(void)
+{
+    static const u64 lasted_s[] = {0, 1, 5, 3600};
+    u32 i;
+    printf("flush_pauses");
+    for (i = 0; i < sizeof lasted_s / sizeof *lasted_s; i++)
+        printf(" %llu", flush_pause_ns(lasted_s[i] * 1000000000ULL) / 1000000);
+    printf("\n");
+}
+
 static void *until_read_sleep(void *pipe_ends)
 {
     char end;
@@ -352,6 +363,7 @@ int main(void)
     print_drained_together();
     print_recipes();
     print_queued_with_lock();
+    print_flush_pauses();
     print_thread_noticed("thread_noticed_among_few", 1);
     print_thread_noticed("thread_noticed_among_many", 1000);
     print_late_signal_of_a_clock("late_signal_of_a_clock", 1);

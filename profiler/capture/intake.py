@@ -1,0 +1,104 @@
+"""Read the ring into the profile, and tell the symbolizer what is new.
+
+One thread reads; any thread may ask for the figures.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from ..errors import FlametapError
+from ..profile.store import BEGINNING, Profile
+from ..wire.abi import RING_BYTES
+from ..wire.decoder import Decoder
+from ..wire.events import Code, ModuleUpdate
+from ..wire.ring import Ring
+
+if TYPE_CHECKING:
+    from ..symbols.symbolizer import Symbolizer
+
+# Between two readings: where somebody looks on, where the program may end soon, …
+SOON_S, EARLY_S = 0.05, 2.0
+# … and otherwise, unless the ring fills up.
+LATER_S = 0.25
+FULL_PART = 16  # of the ring, in one reading
+
+
+class Intake:
+    """See the module.
+
+    Args:
+        profile: what is read goes there.
+        on_modules: called when there are new modules.
+
+    Attributes:
+        error: why nothing is read any more; None while all is well.
+    """
+
+    def __init__(self, profile: Profile, on_modules: Callable[[], None]) -> None:
+        self.error: FlametapError | None = None
+        self._profile = profile
+        self._on_modules = on_modules
+        self._decoder = Decoder()
+        self._counters: dict[str, int] = {}
+        self._handler_ns = 0, 0
+        self._passed_on = BEGINNING
+        self._is_filling = False
+        self._lock = threading.Lock()
+
+    def pause_s(self, *, is_watched: bool) -> float:
+        """Return how long the next reading may wait. Each one costs a millisecond.
+
+        Args:
+            is_watched: somebody waits for what is new.
+        """
+        is_early = self._profile.duration_ns < EARLY_S * 1e9
+        return SOON_S if is_watched or is_early or self._is_filling else LATER_S
+
+    def read(self, ring: Ring | None, symbolizer: Symbolizer) -> None:
+        """Read what is there. What goes wrong is the ``error`` from then on."""
+        if ring is None or self.error is not None:
+            return
+        modules: list[ModuleUpdate] = []
+        codes: list[Code] = []
+        try:
+            with self._lock:
+                data = ring.read()
+                self._is_filling = len(data) > RING_BYTES // FULL_PART
+                for batch in self._decoder.feed(data):
+                    self._profile.apply(batch)
+                    modules += batch.modules
+                    codes += batch.codes
+                self._counters = ring.counters()
+                self._handler_ns = ring.handler_quantiles_ns()
+            self.error = self._decoder.error
+        except FlametapError as error:
+            self.error = error
+        except Exception as error:  # whatever the target does, what was recorded is saved
+            what = f"the recording cannot go on: {type(error).__name__}: {error}"
+            self.error = FlametapError(what, "please report it; what was recorded is kept")
+        self._pass_on(symbolizer, modules, codes)
+
+    def figures(self) -> tuple[dict[str, int], tuple[int, int]]:
+        """Return all counters, and the median and 99 % of the handler's time, nanoseconds."""
+        with self._lock:
+            losses = self._profile.losses() if self._counters else {}
+            return self._counters | losses, self._handler_ns
+
+    def _pass_on(
+        self, symbolizer: Symbolizer, modules: Sequence[ModuleUpdate], codes: Sequence[Code]
+    ) -> None:
+        if modules:
+            self._on_modules()
+        symbolizer.add_codes(codes)
+        for update in modules:
+            if not update.gone and self._profile.has_module(update.module.module_id):
+                symbolizer.add_module(update.module)
+        news = self._profile.news(self._passed_on)
+        self._passed_on = news.mark
+        if news.addresses:
+            symbolizer.submit_many(news.addresses, self._profile.now_ns)
+        symbolizer.submit_calls(*news.calls)
+        symbolizer.submit_leaves(news.leaves)
