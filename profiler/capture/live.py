@@ -187,7 +187,11 @@ class Capture(Views):
 
     def finish_symbols(self, timeout_s: float) -> bool:
         """Wait until every address has a name; return False after a timeout."""
-        return self.symbolizer is None or self.symbolizer.wait_idle(timeout_s)
+        if self.symbolizer is None:
+            return True
+        if self._state == "ended":
+            self.symbolizer.hurry()
+        return self.symbolizer.wait_idle(timeout_s)
 
     def close(self) -> None:
         """Stop, and close the ring and all files."""

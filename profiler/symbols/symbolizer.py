@@ -199,6 +199,10 @@ class Symbolizer:
         """A note about all modules, ``""`` if there is none."""
         return self._cache.note
 
+    def hurry(self) -> None:
+        """Somebody waits for names: they are read at a normal priority from now on."""
+        self._debug_info.hurry()
+
     def wait_idle(self, timeout_s: float) -> bool:
         """Wait until all addresses of added modules have final names, and all modules final notes.
 

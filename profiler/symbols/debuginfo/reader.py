@@ -77,7 +77,13 @@ class DebugInfo:
         self._worker = Worker()
         self._calls_worker = Worker()
         self._small_worker = Worker()  # for what somebody waits for
+        self._small_worker.is_awaited = True
         self._small_lock = threading.Lock()
+
+    def hurry(self) -> None:
+        """Somebody waits for all that is being read. Any thread may call."""
+        for worker in (self._worker, self._calls_worker):
+            worker.hurry()
 
     def cached(self, image: Image) -> LineSource | None:
         """Return the lines of a file with DWARF if they are in the cache; takes milliseconds.

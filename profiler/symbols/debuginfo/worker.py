@@ -4,8 +4,9 @@
 symcache and carries the files as descriptors. The answer is a memfd with the symcache, or a line
 with the reason why there is none. Native code reads the debug information here, which may be of any
 size and damaged in any way. It may crash, hang or use up its memory, and that only ends this
-process. The process has a low priority and limits on memory and CPU time, and is the first one that
-the kernel kills when memory runs out. It exits as soon as the other end of its socket is closed.
+process. It has limits on memory and CPU time, and is the first one that the kernel kills when
+memory runs out. Its priority is low, but for what somebody waits for. It exits as soon as the other
+end of its socket is closed.
 
 A file may also be made to take over the process. So it gives up all rights before it reads one: it
 can open nothing, and asks the host for split units by name (``linux.sandbox``). If it cannot give
@@ -25,6 +26,8 @@ import select
 import signal
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from ...linux import out_of_memory, sandbox
 from ...linux.raw_syscall import raw_syscall
@@ -47,6 +50,9 @@ def main(descriptor: int) -> None:
         _import_readers()
         _step_back()
         sandbox.confine()
+        # Threads have priorities of their own. One that has lowered it cannot raise it again.
+        slow = ThreadPoolExecutor(1, initializer=_step_aside)
+        slow.submit(int).result()
         # Cleared when the user changes. The thread of _leave_with_host may never run: native code
         # may hold the GIL for ever.
         raw_syscall("prctl", _PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL))
@@ -62,7 +68,11 @@ def main(descriptor: int) -> None:
         try:
             if problem:
                 raise LinesError(problem)
-            built = _answer(message, files, connection)
+            request = json.loads(message)
+            if request["is_awaited"]:
+                built = _answer(request, files, connection)
+            else:
+                built = slow.submit(_answer, request, files, connection).result()
             payload = _memory_file(built.payload)
         except MemoryError:
             error = "reading its debug information needs too much memory"
@@ -81,8 +91,7 @@ def main(descriptor: int) -> None:
             os.close(payload)
 
 
-def _answer(message: bytes, files: list[int], connection: socket.socket) -> Built:
-    request = json.loads(message)
+def _answer(request: dict[str, Any], files: list[int], connection: socket.socket) -> Built:
     _limit(resource.RLIMIT_AS, request["memory_bytes"])
     used = resource.getrusage(resource.RUSAGE_SELF)
     _limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + 1 + request["cpu_s"])
@@ -167,9 +176,12 @@ def _memory_file(data: bytes) -> int:
 
 def _step_back() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the profiler handles Ctrl-C
-    with contextlib.suppress(OSError):
-        os.nice(_NICE)
     out_of_memory.die_first()
+
+
+def _step_aside() -> None:
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
 
 
 def _line(error: Exception) -> str:

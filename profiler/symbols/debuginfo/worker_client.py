@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from ...linux import procfs
 from ...linux.helper_process import start as start_process
 from ..locate.open_file import OpenFile
 from ..names.inline_chains import LinesError
@@ -48,6 +49,9 @@ class Worker:
 
     Args:
         subject: what it reads, for messages.
+
+    Attributes:
+        is_awaited: somebody waits for what is built from now on.
     """
 
     def __init__(self, subject: str = "its debug information") -> None:
@@ -56,6 +60,17 @@ class Worker:
         self._connection: socket.socket | None = None
         self._lock = threading.Lock()
         self._closed = False
+        self.is_awaited = False
+
+    def hurry(self) -> None:
+        """Somebody waits: what is being built goes on at a normal priority, where we may say so."""
+        if self.is_awaited:
+            return
+        self.is_awaited = True
+        with self._lock, contextlib.suppress(OSError):
+            if self._process is not None:
+                for tid in procfs.list_tasks(self._process.pid):
+                    os.setpriority(os.PRIO_PROCESS, tid, 0)
 
     def build(
         self,
@@ -77,7 +92,12 @@ class Worker:
             LinesError: there is no result; the message gives the reason.
         """
         cpu_s = MIN_CPU_S + int(debug_info_bytes / 1e6 * CPU_S_PER_MB)
-        request = {"job": job.to_json(), "cpu_s": cpu_s, "memory_bytes": _memory_bytes()}
+        request = {
+            "job": job.to_json(),
+            "cpu_s": cpu_s,
+            "memory_bytes": _memory_bytes(),
+            "is_awaited": self.is_awaited,
+        }
         connection = self._connect()
         try:
             connection.settimeout(cpu_s * WALL_FACTOR)
