@@ -139,6 +139,7 @@ enum counter {
     COUNTER_CODES = 49,                   /* functions of interpreted programs that were sent */
     COUNTER_CODES_LOST = 50,              /* … whose memory was used again before it could be read */
     COUNTER_THREADS_ADMITTED = 51,        /* threads whose masks the host has changed to let our signal in: admission.c */
+    COUNTER_ONCE_CPU_NS = 52,             /* of COUNTER_SAMPLER_CPU_NS: for work that is done once, mostly at the start */
     COUNTER_COUNT = 64,                   /* room for more without a new layout */
 };
 

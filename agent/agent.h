@@ -268,7 +268,8 @@ struct agent {
 
     /* governor.c */
     u64 handler_cost_ns;
-    u64 once_cpu_ns;                      /* CPU time of handler and sampler for one-time work */
+    u64 once_cpu_ns;                      /* CPU time of the sampler for one-time work, from the first round on */
+    u64 begin_cpu_ns;                     /* … and before it */
     u64 window_start_ns;
     u64 early_check_ns;
     struct governed {

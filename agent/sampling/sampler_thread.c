@@ -151,8 +151,11 @@ static void sampler_round(struct agent *a, u64 now_ns)
     compile_wanted(a);
     answers_collect_soon(a);
     /* The first round takes the stack of every thread; no later one does. */
-    if (!a->ring->counters[COUNTER_TICKS])
+    if (!a->ring->counters[COUNTER_TICKS]) {
+        a->begin_cpu_ns = own_cpu_ns - once_cpu_ns;
         a->once_cpu_ns = once_cpu_ns + (u64)clock_ns_sigsafe(THREAD_CPU_CLOCK_OWN) - own_cpu_ns;
+    }
+    a->ring->counters[COUNTER_ONCE_CPU_NS] = a->begin_cpu_ns + a->once_cpu_ns;
     asked_rate_keep(a, now_ns);
     governor_keep(a, now_ns);
     count_up(a, COUNTER_TICKS, 1);

@@ -28,6 +28,9 @@ class Certificate:
     handler_max_ns: int
     handler_total_ns: int
     sampler_cpu_ns: int
+    once_cpu_ns: (
+        int  # of that, for what is done once: reading the program, each thread's first stack
+    )
     bytes_held: int
     signals_sent: int
     waits_resumed: int  # system calls that our signal interrupted and the agent restarted
@@ -54,6 +57,7 @@ class Certificate:
             handler_max_ns=counters.get("handler_ns_max", 0),
             handler_total_ns=counters.get("handler_ns_total", 0),
             sampler_cpu_ns=counters.get("sampler_cpu_ns", 0),
+            once_cpu_ns=counters.get("once_cpu_ns", 0),
             bytes_held=counters.get("bytes_held", 0),
             signals_sent=counters.get("signals_sent", 0),
             waits_resumed=counters.get("eintr_repaired", 0),
@@ -64,16 +68,21 @@ class Certificate:
 
     @property
     def core_share(self) -> float:
-        """CPU time of the handler and the sampler thread as a share of one core; 0 at the start."""
+        """CPU time of the handler and the sampler thread as a share of one core; 0 at the start.
+
+        Without what is done once: the budget is for the rest.
+        """
         if self.duration_ns <= 0:
             return 0.0
-        return (self.handler_total_ns + self.sampler_cpu_ns) / self.duration_ns
+        steady_ns = max(0, self.sampler_cpu_ns - self.once_cpu_ns)
+        return (self.handler_total_ns + steady_ns) / self.duration_ns
 
     def lines(self) -> list[str]:
         """Format the cost as two lines of text: time and memory, then signals and system calls."""
-        took = (
-            f"cost: {self.core_share:.2%} of a core in the process, {_mebibytes(self.bytes_held)}"
-        )
+        took = f"cost: {self.core_share:.2%} of a core in the process"
+        if self.once_cpu_ns:
+            took += f" and once {short_time(self.once_cpu_ns)}"
+        took += f", {_mebibytes(self.bytes_held)}"
         if self.handler_p50_ns:
             took += (
                 f"; a sample took {short_time(self.handler_p50_ns)}"

@@ -120,6 +120,7 @@ COUNTER_NAMES = (
     "codes",
     "codes_lost",
     "threads_admitted",
+    "once_cpu_ns",
 )
 ENGINE_ROUNDS = 0
 ENGINE_CPU_TIMERS = 1

@@ -15,7 +15,8 @@ def a_status() -> Status:
         "signals_sent": 1901,
         "handler_ns_total": 4_000_000,
         "handler_ns_max": 41_234,
-        "sampler_cpu_ns": 16_000_000,
+        "sampler_cpu_ns": 46_000_000,
+        "once_cpu_ns": 30_000_000,
         "bytes_held": 12 << 20,
         "eintr_repaired": 3,
         "parked_reads": 812,
@@ -25,7 +26,7 @@ def a_status() -> Status:
 
 def test_certificate_says_what_it_took_and_what_it_did() -> None:
     assert Certificate.of(a_status()).lines() == [
-        "cost: 1.00% of a core in the process, 12 MiB held; a sample took 1.75 µs"
+        "cost: 1.00% of a core in the process and once 30 ms, 12 MiB held; a sample took 1.75 µs"
         " (99 % at most 5.5 µs, longest 41.2 µs); CPU timers: 1,000 samples a second of CPU time"
         " (248 taken), 40 looks a second at sleeping threads",
         "in the process: 1,900 signals taken, 812 sleeping stacks read,"

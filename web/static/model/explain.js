@@ -86,6 +86,7 @@ export const COUNTER_GROUPS = [
       ['handler_ns_total', 'In the signal handler', 'CPU time taken from the threads of the process.', formatNs],
       ['handler_ns_max', 'Longest single sample', 'The longest time that a sample delayed a thread.', formatNs],
       ['sampler_cpu_ns', 'In the sampling thread', 'CPU time of our own thread in the process.', formatNs],
+      ['once_cpu_ns', '… once', 'Part of it: reading the program and the first stack of each thread. The budget is for the rest.', formatNs],
       ['bytes_held', 'Memory used', 'Tables in the process; freed when we detach.', formatBytes],
       ['cfi_modules', 'Modules prepared', 'Programs and libraries whose unwind information was made ready for use.'],
       ['cfi_rows', 'Rows of unwind information', 'Each says how to find the caller from one range of addresses.'],
@@ -246,11 +247,12 @@ export function explainKind({ kind, name }) {
   return known ? { badge: known[0], text: SYNTHETIC[name] ?? known[1] } : null;
 }
 
-/** Returns the share of one core that the profiler takes inside the process, 0 … 1. */
+/** Returns the share of one core that the profiler takes inside the process, 0 … 1, without what it does once. */
 export function costShare({ counters, duration_ns: allNs, paused_ns: pausedNs = 0 }) {
   const durationNs = allNs - pausedNs;
   if (!(durationNs > 0)) return 0;
-  return ((counters.handler_ns_total ?? 0) + (counters.sampler_cpu_ns ?? 0)) / durationNs;
+  const { handler_ns_total: handlerNs = 0, sampler_cpu_ns: samplerNs = 0, once_cpu_ns: onceNs = 0 } = counters;
+  return (handlerNs + Math.max(0, samplerNs - onceNs)) / durationNs;
 }
 
 const COST_LIMIT = 0.01; // of one core: the default budget
