@@ -44,8 +44,12 @@ class AlternateAsk:
         self._is_awaited = False
         self._note(diverter.tid)
 
-    def ask(self, tid: int) -> Alternate | None:
+    def ask(self, tid: int, let_in: int) -> Alternate | None:
         """Ask a thread that runs; it is stopped for some 0.1 ms.
+
+        Args:
+            tid: the thread.
+            let_in: see ``Injector``; it will block these again, and that is no handler.
 
         Returns:
             None if it could not be asked now, or has not answered in time.
@@ -63,7 +67,7 @@ class AlternateAsk:
         self._is_awaited = False
         if self._diverter.divert(tid) is not Result.DONE:
             return None
-        self._note(tid)
+        self._note(tid, let_in)
         self._is_awaited = True
         for _ in range(round(ANSWER_LIMIT_S / ANSWER_INTERVAL_S)):
             found = self._answer.read()
@@ -103,7 +107,7 @@ class AlternateAsk:
         """Trace no more."""
         self._diverter.end()
 
-    def _note(self, tid: int) -> None:
+    def _note(self, tid: int, let_in: int = 0) -> None:
         self._tid = tid
-        self._mask = self._diverter.mask
+        self._mask = self._diverter.mask | let_in
         self._released_ns = cpu_ns(self._memory.pid, tid)

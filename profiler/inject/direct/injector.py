@@ -194,9 +194,9 @@ class DirectInjector:
                 return each.start
         return 0
 
-    def ask_alternate(self, tid: int) -> Alternate | None:
+    def ask_alternate(self, tid: int, let_in: int = 0) -> Alternate | None:
         """See ``Injector``."""
-        return REFUSED if self._alternate_ask is None else self._alternate_ask.ask(tid)
+        return REFUSED if self._alternate_ask is None else self._alternate_ask.ask(tid, let_in)
 
     def give_up(self) -> None:
         """See ``Injector``."""

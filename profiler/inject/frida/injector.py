@@ -152,8 +152,9 @@ class FridaInjector:
     def ask_no_more(self) -> None:
         """See ``Injector``. A thread that is asked is held until it has answered."""
 
-    def ask_alternate(self, tid: int) -> Alternate | None:
+    def ask_alternate(self, tid: int, let_in: int = 0) -> Alternate | None:
         """See ``Injector``."""
+        del let_in  # it is held until it has answered
         if self.memory is None or not self._boot_addr:
             return REFUSED
         return stepped_ask.ask(self.stopper, self.memory, self._boot_addr, tid)

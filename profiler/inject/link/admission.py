@@ -102,6 +102,10 @@ class Admission:
                 time.sleep(ADMIT_INTERVAL_S)
             return False
 
+    def let_in(self, tid: int) -> int:
+        """Return what a thread blocks itself, and does not now; bit n - 1 is signal n."""
+        return self._bit if tid in self._masks else 0
+
     def put_back(self) -> int:
         """Give the threads their masks back, and change none from now on.
 

@@ -26,11 +26,13 @@ class Grants:
     def __init__(
         self,
         stopper: Stopper,
-        ask: Callable[[int], Alternate | None],
+        ask: Callable[[int, int], Alternate | None],
         is_replaced: Callable[[], bool],
     ) -> None:
         self.admission = Admission(stopper, is_replaced)
-        self.alternate_stacks = AlternateStacks(stopper.pid, ask, is_replaced)
+        self.alternate_stacks = AlternateStacks(
+            stopper.pid, lambda tid: ask(tid, self.admission.let_in(tid)), is_replaced
+        )
 
     def end(self) -> None:
         """Grant nothing more, and put back what was changed."""

@@ -47,12 +47,13 @@ class Injector(Protocol):
         """
         ...
 
-    def ask_alternate(self, tid: int) -> Alternate | None:
+    def ask_alternate(self, tid: int, let_in: int = 0) -> Alternate | None:
         """Have a thread of the process tell its alternate signal stack, by a system call that it
         makes; it is stopped for a moment.
 
         Args:
             tid: one that runs, has no seccomp filter and no signal of its own to take.
+            let_in: what it blocks itself and we let in for now; bit n - 1 is signal n.
 
         Returns:
             None if it could not be asked now; ``alternate.REFUSED`` if it can never be.

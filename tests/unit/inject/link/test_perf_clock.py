@@ -239,7 +239,7 @@ def lender(opened: list[tuple[perf_clock.Kind, int]]) -> Iterator[socket.socket]
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours:
         file_lender.start(
-            os.getpid(), theirs, Grants(BriefStop(os.getpid()), lambda _: None, lambda: False)
+            os.getpid(), theirs, Grants(BriefStop(os.getpid()), lambda *_: None, lambda: False)
         )
         ours.settimeout(10)
         yield ours
