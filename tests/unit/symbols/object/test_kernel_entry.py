@@ -31,6 +31,12 @@ def number(before: str, after: str) -> int | None:
         (f"b8 e8 00 00 00 {SYSCALL}", "", syscall_number("epoll_wait")),
         (f"31 c0 {SYSCALL}", ERROR_TEST, syscall_number("read")),
         ("b8 e8 00 00 00", SYSCALL, syscall_number("epoll_wait")),  # to begin again
+        # sendto of a program with threads: mov $44,%eax; mov 0x10(%rsp),%r8; mov %ebx,%edi; syscall
+        (f"b8 2c 00 00 00 4c 8b 44 24 10 89 df {SYSCALL}", ERROR_TEST, syscall_number("sendto")),
+        (f"31 c0 89 df {SYSCALL}", ERROR_TEST, syscall_number("read")),
+        (f"b8 2c 00 00 00 89 d8 {SYSCALL}", ERROR_TEST, KERNEL),  # mov %ebx,%eax
+        (f"b8 2c 00 00 00 75 00 {SYSCALL}", ERROR_TEST, KERNEL),  # a jump
+        (f"b8 2c 00 00 00 4c 8b {SYSCALL}", ERROR_TEST, KERNEL),  # no instruction ends there
         (f"4c 8b 4c 24 08 {SYSCALL}", "48 3d 01 f0 ff ff", KERNEL),  # syscall(2): from a register
         ("4c 8b 4c 24 08", f"{SYSCALL} {ERROR_TEST}", KERNEL),
         (SYSCALL, "3d 00 f0 ff ff", KERNEL),
