@@ -159,8 +159,9 @@ enum stop_reason {
 
 #define HOST_SILENCE_NS 3000000000ULL     /* of the time in which the agent itself could run */
 
-#define HANDLER_HISTOGRAM_BUCKETS 64      /* handler time, 250 ns a bucket; the last holds all that is longer */
-#define HANDLER_HISTOGRAM_NS 250
+#define HANDLER_HISTOGRAM_BUCKETS 64      /* handler time: the first bucket ends at HANDLER_HISTOGRAM_NS; from there on, four
+                                           * equal ones to the double of each; the last, from 12.6 ms, has no end */
+#define HANDLER_HISTOGRAM_NS 256
 
 struct ring_header {
     unsigned long long magic;             /* RING_MAGIC */

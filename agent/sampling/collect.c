@@ -28,17 +28,24 @@ static void learn(struct agent *a)
     compile_wanted(a);
 }
 
+/* Return the bucket of a handler's time. */
+static u32 histogram_bucket(u64 ns)
+{
+    u32 doublings = ns < HANDLER_HISTOGRAM_NS ? 0 : 55U - (u32)__builtin_clzll(ns);
+    u64 bucket = ns < HANDLER_HISTOGRAM_NS ? 0 : 1 + 4 * doublings + (ns >> (doublings + 6) & 3);
+    return bucket < HANDLER_HISTOGRAM_BUCKETS ? (u32)bucket : HANDLER_HISTOGRAM_BUCKETS - 1;
+}
+
 static void handler_cost_add(struct agent *a, u64 took_tsc, u64 took_cpu_ns)
 {
     u64 ns = took_cpu_ns ? took_cpu_ns : took_tsc * a->ns_per_tsc_20 >> 20;
-    u64 bucket = ns / HANDLER_HISTOGRAM_NS;
     count_up(a, COUNTER_SIGNALS_HANDLED, 1);
     count_up(a, COUNTER_HANDLER_NS_TOTAL, ns);
     /* Time beyond that was spent waiting for a CPU, which is not our cost. */
     a->handler_cost_ns += ns < HANDLER_COST_MAX_NS ? ns : HANDLER_COST_MAX_NS;
     if (ns > a->ring->counters[COUNTER_HANDLER_NS_MAX])
         a->ring->counters[COUNTER_HANDLER_NS_MAX] = ns;
-    a->ring->handler_histogram[bucket < HANDLER_HISTOGRAM_BUCKETS ? bucket : HANDLER_HISTOGRAM_BUCKETS - 1]++;
+    a->ring->handler_histogram[histogram_bucket(ns)]++;
 }
 
 /* Return whether an unwind with this verdict must be repeated; `taken_ns` is the latest time when it began. New code

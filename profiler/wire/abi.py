@@ -64,7 +64,7 @@ V8_OBJECT_BYTES = 64
 V8_KIND_SHIFT = 56
 
 HANDLER_HISTOGRAM_BUCKETS = 64
-HANDLER_HISTOGRAM_NS = 250
+HANDLER_HISTOGRAM_NS = 256
 COUNTER_COUNT = 64
 # In the order of enum counter; the position is the index into ring_header.counters.
 COUNTER_NAMES = (

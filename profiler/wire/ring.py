@@ -101,7 +101,7 @@ class Ring:
     def handler_histogram(self) -> list[int]:
         """Return the number of signal handler runs by duration.
 
-        A bucket is :data:`HANDLER_HISTOGRAM_NS` wide; the last one includes all longer runs.
+        ``bucket_end_ns`` tells where one ends; the last one includes all longer runs.
         """
         first = _COUNTERS + COUNTER_COUNT
         buckets = self._words[first : first + HANDLER_HISTOGRAM_BUCKETS].tolist()
@@ -120,7 +120,7 @@ class Ring:
             for bucket, count in enumerate(histogram):
                 seen += count
                 if total and seen >= share * total:
-                    found.append((bucket + 1) * HANDLER_HISTOGRAM_NS)
+                    found.append(bucket_end_ns(bucket))
                     break
         return (found[0], found[1]) if total else (0, 0)
 
@@ -160,3 +160,9 @@ class Ring:
         """Release the buffer, so that its mapping can be closed."""
         self._words.release()
         self._view.release()
+
+
+def bucket_end_ns(bucket: int) -> int:
+    """Return up to which time a bucket of the handler's histogram reaches; see abi.h."""
+    doublings, part = divmod(bucket - 1, 4)
+    return (HANDLER_HISTOGRAM_NS << doublings) * (5 + part) // 4 if bucket else HANDLER_HISTOGRAM_NS

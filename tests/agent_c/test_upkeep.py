@@ -12,7 +12,8 @@ import pytest
 
 from agent_build import build_driver, run_driver
 from flametap.agent import C_SOURCES
-from flametap.wire.abi import HOST_SILENCE_NS
+from flametap.wire.abi import HANDLER_HISTOGRAM_BUCKETS, HOST_SILENCE_NS
+from flametap.wire.ring import bucket_end_ns
 
 DRIVER = Path(__file__).parent / "upkeep_cases.c"
 ASKED_MHZ = 1_000_000
@@ -193,3 +194,13 @@ def test_a_program_that_dies_takes_a_hundredth_of_the_recording_with_it(
     cases: dict[str, list[int]],
 ) -> None:
     assert cases["flush_pauses"] == [10, 10, 50, 100]
+
+
+def test_host_knows_where_the_buckets_of_a_handlers_time_end(cases: dict[str, list[int]]) -> None:
+    times, buckets = cases["buckets"][::2], cases["buckets"][1::2]
+    last = HANDLER_HISTOGRAM_BUCKETS - 1
+    for ns, bucket in zip(times, buckets, strict=True):
+        assert bucket == last or ns < bucket_end_ns(bucket)
+        assert not bucket or ns >= bucket_end_ns(bucket - 1)
+    assert buckets[-3:] == [0, 1, 2]
+    assert bucket_end_ns(last - 1) > 10_000_000

@@ -225,6 +225,16 @@ static void print_queued_with_lock(void)
     printf("queued_with_unknown_lock %llu\n", queued_without_lock(&agent, &busy, 14000000));
 }
 
+/* Prints times of a handler, in ns, each followed by its bucket. */
+static void print_buckets(void)
+{
+    u64 ns;
+    printf("buckets");
+    for (ns = 1; ns < 100000000; ns += ns / 7 + 1)
+        printf(" %llu %u", ns, histogram_bucket(ns));
+    printf(" 255 %u 256 %u 320 %u\n", histogram_bucket(255), histogram_bucket(256), histogram_bucket(320));
+}
+
 /* Prints the time between two batches, in ms, after recordings of so many seconds. */
 static void print_flush_pauses(void)
 {
@@ -364,6 +374,7 @@ int main(void)
     print_recipes();
     print_queued_with_lock();
     print_flush_pauses();
+    print_buckets();
     print_thread_noticed("thread_noticed_among_few", 1);
     print_thread_noticed("thread_noticed_among_many", 1000);
     print_late_signal_of_a_clock("late_signal_of_a_clock", 1);

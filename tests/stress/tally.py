@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from flametap.wire.abi import HANDLER_HISTOGRAM_NS
+from flametap.wire.ring import bucket_end_ns
 
 # Counters that are not sums: the largest value of all recordings is kept.
 LARGEST = ("handler_ns_max", "bytes_held", "rate_mhz_now", "cfi_rows", "cfi_modules")
@@ -60,7 +60,7 @@ class Tally:
         for bucket, count in enumerate(self.histogram):
             seen += count
             if total and seen >= share * total:
-                return (bucket + 1) * HANDLER_HISTOGRAM_NS
+                return bucket_end_ns(bucket)
         return 0
 
     def as_json(self) -> dict[str, Any]:
