@@ -106,6 +106,17 @@ def nameless_frames(index: TreeIndex, below: int) -> float:
     return int(total_ns[index.is_nameless[function]].sum()) / frames_ns if frames_ns else 0.0
 
 
+def nameless_modules(index: TreeIndex) -> list[str]:
+    """Return the modules that have frames without a name, those with the most of them first."""
+    tree = index.tree
+    frames_ns = np.bincount(tree.function[1:], tree.total_ns[1:], minlength=len(tree.functions))
+    sums: dict[str, float] = {}
+    for function in np.flatnonzero(index.is_nameless[:-1] & (frames_ns > 0)).tolist():
+        module = tree.functions[function].module
+        sums[module] = sums.get(module, 0.0) + float(frames_ns[function])
+    return sorted(sums, key=lambda module: -sums[module])
+
+
 class FunctionSums:
     """Sums by function over the subtree below a node (itself included).
 

@@ -81,7 +81,7 @@ class Certificate:
         """Format the cost as two lines of text: time and memory, then signals and system calls."""
         took = f"cost: {self.core_share:.2%} of a core in the process"
         if self.once_cpu_ns:
-            took += f" and once {short_time(self.once_cpu_ns)}"
+            took += f" (and {short_time(self.once_cpu_ns)} once, at its beginning)"
         took += f", {_mebibytes(self.bytes_held)}"
         if self.handler_p50_ns:
             took += (

@@ -93,7 +93,7 @@ class Rates:
             note = f"rate lowered from {asked} to {three_digits(self.rate_hz)} Hz {cause}"
             return [f"{note}; {looks}" if fewer_looks and self.engine == CPU_TIMERS else note]
         if fewer_looks:
-            return [f"{looks} {cause}; running threads are sampled at the full rate"]
+            return [f"{looks} {cause}; running threads are sampled as often as before"]
         often = "once" if lowered == 1 else f"{lowered:,} times"
         return [f"rate lowered {often}, for a while, {cause}"]
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 ROWS = 5
 NAME_WIDTH = 60  # names of C++ templates can exceed any line; the files have them in full
 MODULE_WIDTH = 40
+NAMELESS_SHARE = 0.1  # of all frames; less is no matter
+NAMELESS_MODULES = 3  # shown
 
 
 def heaviest_lines(tree: CallTree, clock: Clock, rows: int = ROWS) -> list[str]:
@@ -43,3 +45,23 @@ def heaviest_lines(tree: CallTree, clock: Clock, rows: int = ROWS) -> list[str]:
     width = max(len(name) for _, name, _ in found)
     rows_of_text = [f"{share:>7.1%}  {name:<{width}}  {module}" for share, name, module in found]
     return [f"most {clock.value} time of their own:", *(row.rstrip() for row in rows_of_text)]
+
+
+def nameless_lines(tree: CallTree, pid: int) -> list[str]:
+    """Say how many frames have no name, where that matters, and in which modules most of them are.
+
+    Args:
+        tree: of the recording.
+        pid: the process.
+    """
+    from ..analysis.function_sums import nameless_frames, nameless_modules
+    from ..analysis.tree_view import TreeIndex
+
+    index = TreeIndex(tree)
+    share = nameless_frames(index, 0)
+    if share < NAMELESS_SHARE:
+        return []
+    found = [shorten(module, MODULE_WIDTH) for module in nameless_modules(index) if module]
+    modules = ", ".join(found[:NAMELESS_MODULES])
+    where = f", most of them in {modules}: 'flametap symbols {pid}' says what helps"
+    return [f"{share:.0%} of all frames have no name{where if modules else ''}"]

@@ -16,7 +16,7 @@ from ..capture.figures import counted
 from ..errors import NoSamplesError, OutputError
 from ..model import Clock, ManagedVerdict, Status, ThreadInfo, Verdict
 from .frame_options import ALL_FRAMES, FrameOptions
-from .heaviest import heaviest_lines
+from .heaviest import heaviest_lines, nameless_lines
 from .outputs import STDOUT, Output
 from .progress import Progress, duration, loss_lines, recording_line
 from .python_lines import collector_lines, gil_lines
@@ -174,7 +174,11 @@ def finish(
         progress.say(line)
     if outputs and not what.has_page and not progress.is_quiet:
         tree = capture.tree(what.selection(capture))
-        for line in (*collector_lines(tree, what.clock), *heaviest_lines(tree, what.clock)):
+        for line in (
+            *collector_lines(tree, what.clock),
+            *heaviest_lines(tree, what.clock),
+            *nameless_lines(tree, capture.pid),
+        ):
             progress.say(line)
     if verbose:
         report = capture.symbols(what.selection(capture))
@@ -326,9 +330,12 @@ def summary(
     Returns:
         Lines without a full stop.
     """
+    # CPU shares rest on the samples of running threads only.
+    ran = min(status.counters.get("signals_handled", 0), status.samples)
     lines = [
-        f"recorded {duration(status.recorded_ns / 1e9)}: {counted(status.samples, 'sample')} of "
-        f"{counted(len(threads), 'thread')}, {duration(cpu_ns / 1e9)} of CPU time"
+        f"recorded {duration(status.recorded_ns / 1e9)} of {counted(len(threads), 'thread')}: "
+        f"{duration(cpu_ns / 1e9)} of CPU time in {counted(ran, 'sample')}, "
+        f"and {counted(status.samples - ran, 'look')} at sleeping threads"
     ]
     if cpu_ns < IDLE_SHARE * status.recorded_ns:
         where = what.waiting_is_shown_by

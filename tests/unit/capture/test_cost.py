@@ -26,7 +26,8 @@ def a_status() -> Status:
 
 def test_certificate_says_what_it_took_and_what_it_did() -> None:
     assert Certificate.of(a_status()).lines() == [
-        "cost: 1.00% of a core in the process and once 30 ms, 12 MiB held; a sample took 1.75 µs"
+        "cost: 1.00% of a core in the process (and 30 ms once, at its beginning), 12 MiB held;"
+        " a sample took 1.75 µs"
         " (99 % at most 5.5 µs, longest 41.2 µs); CPU timers: 1,000 samples a second of CPU time"
         " (248 taken), 40 looks a second at sleeping threads",
         "in the process: 1,900 signals taken, 812 sleeping stacks read,"

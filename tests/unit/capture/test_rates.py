@@ -57,7 +57,7 @@ def test_budget_lowers_looks_first_and_the_note_says_both() -> None:
     looks = rates(rate_mhz_now=12_000).notes(100.0, 10_000, 2)
     assert looks == [
         f"looks at sleeping threads lowered from 100 to 12 Hz {CAUSE}; "
-        "running threads are sampled at the full rate"
+        "running threads are sampled as often as before"
     ]
     both = rates(rate_mhz_now=12_000, cpu_rate_mhz_now=48_000).notes(100.0, 10_000, 2)
     assert both == [

@@ -40,12 +40,14 @@ def test_summary_tells_trust_and_losses() -> None:
     status.verdict_cpu_ns = {"COMPLETE": 900, "NO_UNWIND_INFO": 90, "NO_STACK": 10}
     status.verdict_modules = {"libold.so": 60, "": 30}
     status.counters = {"traces_lost": 2, "signals_late": 3, "parked_torn": 1, "ticks": 99}
+    status.counters["signals_handled"] = 150
     threads = [
         ThreadInfo(1, 7, "demo", 1, 1, 0, False, ""),
         ThreadInfo(2, 8, "worker", 1, 1, 0, False, "", signals_blocked=True),
     ]
     assert summary(status, 1_500_000_000, threads, OutputOptions()) == [
-        "recorded 2.0 s: 1,200 samples of 2 threads, 1.5 s of CPU time",
+        "recorded 2.0 s of 2 threads: 1.5 s of CPU time in 150 samples, and 1,050 looks at "
+        "sleeping threads",
         "90.0% of it in complete stacks; the rest: 9.0% code without unwind information, "
         "1.0% without a stack",
         "1 thread blocked our signal and could be sampled only while waiting: worker",
@@ -73,7 +75,11 @@ def test_summary_of_an_idle_process_points_to_another_clock(what: OutputOptions,
     status = Status(7, "demo", "ended", duration_ns=2_000_000_000, samples=1)
     status.verdict_cpu_ns = {"NO_STACK": 10}
     lines = summary(status, 310_000, [ThreadInfo(1, 7, "demo", 1, 1, 0, False, "")], what)
-    assert lines == ["recorded 2.0 s: 1 sample of 1 thread, 0.31 ms of CPU time", said]
+    assert lines == [
+        "recorded 2.0 s of 1 thread: 0.31 ms of CPU time in 0 samples, and 1 look at "
+        "sleeping threads",
+        said,
+    ]
 
 
 def test_recording_line() -> None:

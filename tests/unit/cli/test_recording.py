@@ -19,7 +19,7 @@ from flametap.analysis.selection import Selection
 from flametap.capture.live import Capture
 from flametap.cli import recording
 from flametap.cli.frame_options import FrameOptions
-from flametap.cli.heaviest import heaviest_lines
+from flametap.cli.heaviest import heaviest_lines, nameless_lines
 from flametap.cli.outputs import Output
 from flametap.cli.progress import Progress
 from flametap.cli.recording import OutputOptions, finish, watch
@@ -57,6 +57,11 @@ HEAVIEST = [
     "  60.0%  crunch        demo",
     "  30.0%  libx.so+0x10  libx.so",
     "  10.0%  main          demo",
+]
+
+
+NAMELESS = [
+    "14% of all frames have no name, most of them in libx.so: 'flametap symbols 7' says what helps"
 ]
 
 
@@ -210,7 +215,7 @@ def test_finish_names_everything_and_writes(out: io.StringIO, written: list[str]
 def test_record_ends_with_the_heaviest_functions(out: io.StringIO, written: list[str]) -> None:
     with Interrupts() as interrupts:
         conclude(PlayedCapture(), interrupts, out)
-        assert out.getvalue().splitlines()[-4:] == HEAVIEST
+        assert out.getvalue().splitlines()[-5:] == [*HEAVIEST, *NAMELESS]
         out.truncate(0)
         conclude(PlayedCapture(), interrupts, out, OutputOptions(clock=Clock.WALL))
         assert "most wall time of their own:" in out.getvalue()
@@ -224,6 +229,15 @@ def test_heaviest_functions_are_few_and_fit_a_line() -> None:
     assert max(map(len, lines)) < 120
     nothing = replace(TREE, self_ns=TREE.self_ns * 0, total_ns=TREE.total_ns * 0)
     assert heaviest_lines(nothing, Clock.CPU) == []
+
+
+def test_frames_without_names_are_told_if_they_matter() -> None:
+    assert nameless_lines(TREE, 7) == NAMELESS
+    few = replace(TREE, total_ns=np.array([30, 30, 26, 3, 3]))
+    assert nameless_lines(few, 7) == []
+    unknown = Function("[jit]", "", kind=FrameKind.UNKNOWN)
+    jit = replace(TREE, functions=[*TREE.functions[:3], unknown])
+    assert nameless_lines(jit, 7) == ["14% of all frames have no name"]
 
 
 def test_page_and_quiet_have_no_table(out: io.StringIO, written: list[str]) -> None:
