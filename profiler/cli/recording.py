@@ -334,9 +334,10 @@ def summary(
     ran = min(status.counters.get("signals_handled", 0), status.samples)
     lines = [
         f"recorded {duration(status.recorded_ns / 1e9)} of {counted(len(threads), 'thread')}: "
-        f"{duration(cpu_ns / 1e9)} of CPU time in {counted(ran, 'sample')}, "
-        f"and {counted(status.samples - ran, 'look')} at sleeping threads"
+        f"{duration(cpu_ns / 1e9)} of CPU time in {counted(ran, 'sample')}"
     ]
+    if looks := status.samples - ran:
+        lines[0] += f", and {counted(looks, 'look')} at sleeping threads"
     if cpu_ns < IDLE_SHARE * status.recorded_ns:
         where = what.waiting_is_shown_by
         lines.append("it slept nearly all the time" + (f": {where} shows where" if where else ""))

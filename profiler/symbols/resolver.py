@@ -3,7 +3,8 @@
 The symbol table names the outermost function if it can: it knows the public name of a function, and
 the piece that contains the address. Inline chain and lines come from debug information. Code that
 neither covers is named after the function start in the unwind tables, ``libfoo.so+0x1234``. So a
-stripped program still shows each of its functions as one box.
+stripped program still shows each of its functions as one box, and assembler code without unwind
+information as one between two functions.
 
 Addresses come in thousands, so all of this is computed in columns; Python objects are made only for
 distinct functions.
@@ -255,21 +256,23 @@ class ModuleResolver:
         """Return functions for code that neither symbols nor debug information cover."""
         stubs: list[str | None] = []
         covering: list[tuple[int, int] | None] = [None] * len(file_addrs)
+        gaps = file_addrs
         try:
             stubs = [self._stubs.lookup(file_addr) for file_addr in file_addrs]
             if self._fdes is not None:
                 covering = self._fdes.functions_at(file_addrs)
+                gaps = self._fdes.gaps_at(file_addrs)
         except ObjectError:  # the file has been truncated
             stubs = [None] * len(file_addrs)
         names = demangle_many(stub for stub in stubs if stub is not None)
         module = self._module
         functions = []
-        for file_addr, stub, place in zip(file_addrs, stubs, covering, strict=True):
+        for gap, stub, place in zip(gaps, stubs, covering, strict=True):
             if stub is not None:
                 name, full_name = names[stub]
                 functions.append(self._stub(f"{name}@plt", full_name and f"{full_name}@plt"))
             else:
-                start = file_addr if place is None else place[0]
+                start = gap if place is None else place[0]
                 frame = RawFrame(module.module_id, start)
                 functions.append(unnamed_function(frame, module.name))
         return functions

@@ -44,6 +44,31 @@ class FdeTable:
         """
         if not len(self._starts):
             return [None] * len(file_addrs)
+        addrs, starts, ends = self._before(file_addrs)
+        covered = (addrs >= starts) & (addrs < ends)
+        return [
+            (start, end) if is_covered else None
+            for start, end, is_covered in zip(
+                starts.tolist(), ends.tolist(), covered.tolist(), strict=True
+            )
+        ]
+
+    def gaps_at(self, file_addrs: Sequence[int]) -> list[int]:
+        """Return where the code between two functions begins (file_addr) that has each address.
+
+        Of an address before all functions, that is itself.
+
+        Raises:
+            ObjectError: the file can no longer be read.
+        """
+        if not len(self._starts):
+            return list(file_addrs)
+        addrs, starts, ends = self._before(file_addrs)
+        is_behind = (starts <= addrs) & (starts < ends) & (ends <= addrs)
+        return [int(addr) for addr in np.where(is_behind, ends, file_addrs)]
+
+    def _before(self, file_addrs: Sequence[int]) -> tuple[_Indexes, _Indexes, _Indexes]:
+        """Return the addresses, and start and end of the last function that begins before each."""
         addrs = np.array([a if 0 <= a < _MAX_ADDR else -1 for a in file_addrs], np.int64)
         rows = np.searchsorted(self._starts, addrs, side="right") - 1
         begun, position = np.unique(np.maximum(rows, 0), return_inverse=True)
@@ -53,13 +78,7 @@ class FdeTable:
         # size 0 makes the function cover no address.
         agrees = self._fdes[begun] + 8 + fdes[:, 2].astype(np.int64) == starts
         ends = starts + np.where(agrees, fdes[:, 3].astype(np.int64) & 0xFFFFFFFF, 0)
-        covered = (rows >= 0) & (addrs >= starts[position]) & (addrs < ends[position])
-        return [
-            (start, end) if is_covered else None
-            for start, end, is_covered in zip(
-                starts[position].tolist(), ends[position].tolist(), covered.tolist(), strict=True
-            )
-        ]
+        return addrs, starts[position], ends[position]
 
     def _read(self, addrs: _Indexes) -> NDArray[np.int32]:
         """Return the first words of the FDEs at these addresses; zeros outside of the file."""

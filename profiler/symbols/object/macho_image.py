@@ -261,6 +261,10 @@ class FunctionTable:
         self.starts = starts
         self._sections = sections
 
+    def gaps_at(self, file_addrs: Sequence[int]) -> list[int]:
+        """Return the addresses: each function reaches to the next one."""
+        return list(file_addrs)
+
     def functions_at(self, file_addrs: Sequence[int]) -> list[tuple[int, int] | None]:
         """Return start and end (file_addr) of the function that covers each address."""
         return [self._function_at(file_addr) for file_addr in file_addrs]

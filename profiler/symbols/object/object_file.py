@@ -51,6 +51,13 @@ class Segment:
 class FunctionStarts(Protocol):
     """Start and end of functions: the only information that a stripped file still has."""
 
+    def gaps_at(self, file_addrs: Sequence[int]) -> list[int]:
+        """Return where the code between two functions begins (file_addr) that has each address.
+
+        Of an address before all functions, that is itself.
+        """
+        ...
+
     def functions_at(self, file_addrs: Sequence[int]) -> list[tuple[int, int] | None]:
         """Return start and end (file_addr) of the function that covers each address."""
         ...

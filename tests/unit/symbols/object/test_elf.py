@@ -73,6 +73,22 @@ def test_function_starts_come_from_the_unwind_tables(program: Path) -> None:
     assert fdes.functions_at([0, 1 << 30]) == [None, None]
 
 
+def test_code_without_unwind_information_is_one_between_two_functions(tmp_path: Path) -> None:
+    """As assembler has it: its addresses would be functions of their own."""
+    source = """
+    int first(void) { return 1; }
+    __asm__(".skip 64, 0x90; .type bare, @function\\nbare: .skip 64, 0x90");
+    int main(void) { return first(); }
+    """
+    program = compile_object(tmp_path, source, "-O0")
+    fdes = open_elf(program).fde_table()
+    assert fdes is not None
+    start, size = symbols(program)["first"]
+    inside = [start + size + 4, start + size + 100]
+    assert fdes.functions_at(inside) == [None, None]
+    assert fdes.gaps_at([*inside, 1]) == [start + size, start + size, 1]
+
+
 @pytest.mark.needs("xz")
 def test_mini_debug_info_is_unpacked(program: Path, tmp_path: Path) -> None:
     debug = tmp_path / "mini"
