@@ -10,7 +10,7 @@
  * information once per file, mostly at the start. Where it never ends (a library that is loaded and unloaded all the
  * time), it counts after some seconds.
  *
- *   above the allowed cost twice in a row, or once by far   rate * 0.9 allowed / cost
+ *   above the allowed cost twice in a row, or once by 1/5   rate * 0.9 allowed / cost
  *   below 0.7 of it three times in a row                    rate * 0.9 allowed / cost, at most doubled
  * The cost is about proportional to the rate; a constant part only makes a step smaller. So after a step the cost lies
  * between the two limits or above them, never below: the rate does not oscillate. Weights are nanoseconds and stay
@@ -19,12 +19,15 @@
 
 #define WINDOW_NS 1000000000ULL
 #define EARLY_WINDOW_NS 100000000ULL      /* a window ends this early if the cost is out of bounds: */
+#define START_NS 2000000000ULL
+#define SOME_TIME_NS 300000000ULL
 #define OUT_OF_BOUNDS 3                   /* rounds cost that many times the allowed cost, as at the start with many
                                            * threads */
 #define RATE_MIN_MHZ 1000ULL              /* 1 Hz */
 #define ROUNDS_MIN_MHZ 10000ULL           /* with timers: to notice new threads, and to send samples to the host */
 #define LOOKS_ALL_16 65536U
 #define ROUNDS_SHARE 4                    /* 1/4 of the budget, at least, is for rounds */
+#define FAR_ABOVE 12                      /* tenths of the allowed cost: a recording may be over in some seconds */
 #define LOWER_MOST 8                      /* one step lowers a rate to 1/8 at least */
 #define ONCE_FREE_NS 3000000000ULL        /* more than the largest programs take: libjvm 0.1 s, chromium 1 s */
 #define PER_MILLION 1000000ULL
@@ -90,7 +93,7 @@ static u64 govern(struct agent *a, struct governed *governed, u64 rate_mhz, u64 
     u64 fitting_mhz = cost_ns ? rate_mhz * (allowed_ns / 10 * 9) / cost_ns : rate_mhz * 2;
     governed->windows_over = cost_ns > allowed_ns ? governed->windows_over + 1 : 0;
     governed->windows_under = cost_ns < allowed_ns / 10 * 7 ? governed->windows_under + 1 : 0;
-    if (governed->windows_over && (governed->windows_over > 1 || cost_ns > 2 * allowed_ns) && rate_mhz > RATE_MIN_MHZ) {
+    if (governed->windows_over && (governed->windows_over > 1 || cost_ns > allowed_ns / 10 * FAR_ABOVE) && rate_mhz > RATE_MIN_MHZ) {
         count_up(a, COUNTER_BUDGET_LOWERED, 1);
         governed->windows_over = 0;
         return fitting_mhz > rate_mhz / LOWER_MOST ? fitting_mhz : rate_mhz / LOWER_MOST;
@@ -152,6 +155,15 @@ static void asked_rate_keep(struct agent *a, u64 now_ns)
     governor_restart(a, now_ns);
 }
 
+/* Return whether a window ends before its second is over: the budget of two seconds is spent, or rounds cost far more than
+ * is allowed, or, at the start, all together some more for long enough to be no chance. */
+static u32 is_early_enough(u64 rounds_ns, u64 samples_ns, u64 allowed_ns, u64 passed_ns, u32 is_start)
+{
+    u64 so_far_ns = allowed_ns * passed_ns / WINDOW_NS, both_ns = rounds_ns + samples_ns;
+    return both_ns >= 2 * allowed_ns || rounds_ns / OUT_OF_BOUNDS >= so_far_ns ||
+           (is_start && passed_ns >= SOME_TIME_NS && both_ns >= so_far_ns / 10 * FAR_ABOVE);
+}
+
 static void governor_keep(struct agent *a, u64 now_ns)
 {
     u64 passed_ns = now_ns - a->window_start_ns, allowed_ns, rounds_ns, samples_ns;
@@ -160,9 +172,9 @@ static void governor_keep(struct agent *a, u64 now_ns)
     allowed_ns = budget_ns(a);
     rounds_ns = rounds_cost_ns(a) - a->rounds.window_cost_ns;
     samples_ns = a->handler_cost_ns - a->samples.window_cost_ns;
-    /* Check again after another tenth of a second, unless the budget of two seconds is spent already. */
-    if (passed_ns < WINDOW_NS && (!allowed_ns || (rounds_ns + samples_ns < 2 * allowed_ns &&
-                                                  rounds_ns / OUT_OF_BOUNDS < allowed_ns * passed_ns / WINDOW_NS))) {
+    /* Check again after another tenth of a second, unless so much is spent already. */
+    if (passed_ns < WINDOW_NS && (!allowed_ns || !is_early_enough(rounds_ns, samples_ns, allowed_ns, passed_ns,
+                                                                      now_ns - a->ring->start_ns < START_NS))) {
         a->early_check_ns = passed_ns + EARLY_WINDOW_NS;
         return;
     }
