@@ -15,6 +15,7 @@ NAME_WIDTH = 60  # names of C++ templates can exceed any line; the files have th
 MODULE_WIDTH = 40
 NAMELESS_SHARE = 0.1  # of all frames; less is no matter
 NAMELESS_MODULES = 3  # shown
+GENERATED = "generated code"  # in place of a module
 
 
 def heaviest_lines(tree: CallTree, clock: Clock, rows: int = ROWS) -> list[str]:
@@ -61,7 +62,9 @@ def nameless_lines(tree: CallTree, pid: int) -> list[str]:
     share = nameless_frames(index, 0)
     if share < NAMELESS_SHARE:
         return []
-    found = [shorten(module, MODULE_WIDTH) for module in nameless_modules(index) if module]
+    found = [shorten(module or GENERATED, MODULE_WIDTH) for module in nameless_modules(index)]
     modules = ", ".join(found[:NAMELESS_MODULES])
-    where = f", most of them in {modules}: 'flametap symbols {pid}' says what helps"
-    return [f"{share:.0%} of all frames have no name{where if modules else ''}"]
+    return [
+        f"{share:.0%} of all frames have no name, most of them in {modules}: "
+        f"'flametap symbols {pid}' says what helps"
+    ]

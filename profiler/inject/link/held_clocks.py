@@ -18,7 +18,7 @@ from .perf_clock import OF_CPU, OF_THREAD, Kind, Process, Table
 
 KINDS = {kind.number: kind for kind in (OF_THREAD, OF_CPU)}
 # Interval of looks. Random, since the moments of the next events depend on it.
-LOOK_LEAST_S, LOOK_MOST_S = 0.03, 0.08
+LOOK_LEAST_S, LOOK_MOST_S = 0.06, 0.16
 DRAWN_MOST = 8  # CPUs whose period one look draws
 READ_MOST = 8  # threads whose CPU one look reads
 UNUSED_S = 5.0
