@@ -57,10 +57,13 @@ static void admission_take(struct agent *a, struct thread_slot *slot, u32 is_cha
 {
     slot->admission_is_asked = 0;
     if (!is_changed) {
-        store_release_u32(&slot->is_admitted, 0);
+        /* Asked again because it seemed to block the signal: it was in our handler. Its mask is still open. */
+        if (!slot->admissions)
+            store_release_u32(&slot->is_admitted, 0);
         return;
     }
     slot->admissions++;
+    store_release_u32(&slot->is_admitted, 1);    /* the handler may have met a signal of the target's meanwhile */
     if (slot->signals_blocked != BLOCKED_FOR_GOOD)
         slot->signals_blocked = thread_blocks_signal(a, slot->tid);
     slot->late_ticks = 0;

@@ -67,7 +67,7 @@ def test_signals_that_the_program_reads_reach_it(start: Start) -> None:
         wait_until_admitted(capture, target)
         target.say("listen")
         target.say("send", timeout_s=PATIENCE_S)
-        assert target.lines[-1] == "send urg 100 winch 100"
+        assert target.lines[-1] == "send urg 100 winch 100", doubts(capture)
         capture.stop()
     assert masks(target) == own, doubts(capture)
     target.finish()

@@ -33,8 +33,7 @@ ADMIT_INTERVAL_S = 0.0002
 PUT_BACK_LIMIT_S = 3.0
 PUT_BACK_INTERVAL_S = 0.001
 THREADS_MAX = 4096
-# How long it is believed that there is no such signalfd, and the share of time that looking takes.
-SIGNALFD_LOOK_S = 0.5
+# The share of time that looking for such a signalfd takes. In between, it counts as not there.
 SIGNALFD_LOOK_SHARE = 0.05
 # While a thread is in one of these, another mask than its own is in force.
 WAITS_WITH_MASK = frozenset(
@@ -159,7 +158,7 @@ class Admission:
         if begin_s >= self._signalfd_due_s:
             self._has_signalfd = any(mask & self._bit for mask in _signalfd_masks(self._pid))
             took_s = time.monotonic() - begin_s
-            self._signalfd_due_s = begin_s + max(SIGNALFD_LOOK_S, took_s / SIGNALFD_LOOK_SHARE)
+            self._signalfd_due_s = begin_s + took_s / SIGNALFD_LOOK_SHARE
         return self._has_signalfd
 
     def _may_stop(self, tid: int) -> bool:
