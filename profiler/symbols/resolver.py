@@ -255,24 +255,21 @@ class ModuleResolver:
     def _unnamed(self, file_addrs: list[int]) -> list[Function]:
         """Return functions for code that neither symbols nor debug information cover."""
         stubs: list[str | None] = []
-        covering: list[tuple[int, int] | None] = [None] * len(file_addrs)
-        gaps = file_addrs
+        starts = file_addrs
         try:
             stubs = [self._stubs.lookup(file_addr) for file_addr in file_addrs]
             if self._fdes is not None:
-                covering = self._fdes.functions_at(file_addrs)
-                gaps = self._fdes.gaps_at(file_addrs)
+                starts = self._fdes.starts_at(file_addrs)
         except ObjectError:  # the file has been truncated
             stubs = [None] * len(file_addrs)
         names = demangle_many(stub for stub in stubs if stub is not None)
         module = self._module
         functions = []
-        for gap, stub, place in zip(gaps, stubs, covering, strict=True):
+        for start, stub in zip(starts, stubs, strict=True):
             if stub is not None:
                 name, full_name = names[stub]
                 functions.append(self._stub(f"{name}@plt", full_name and f"{full_name}@plt"))
             else:
-                start = gap if place is None else place[0]
                 frame = RawFrame(module.module_id, start)
                 functions.append(unnamed_function(frame, module.name))
         return functions

@@ -53,8 +53,8 @@ class FdeTable:
             )
         ]
 
-    def gaps_at(self, file_addrs: Sequence[int]) -> list[int]:
-        """Return where the code between two functions begins (file_addr) that has each address.
+    def starts_at(self, file_addrs: Sequence[int]) -> list[int]:
+        """Return where the function, or the code between two, begins (file_addr) at each address.
 
         Of an address before all functions, that is itself.
 
@@ -64,8 +64,10 @@ class FdeTable:
         if not len(self._starts):
             return list(file_addrs)
         addrs, starts, ends = self._before(file_addrs)
-        is_behind = (starts <= addrs) & (starts < ends) & (ends <= addrs)
-        return [int(addr) for addr in np.where(is_behind, ends, file_addrs)]
+        # One whose size is not known covers nothing, and ends nowhere.
+        is_known = (starts <= addrs) & (starts < ends)
+        begins = np.where(addrs < ends, starts, ends)
+        return [int(addr) for addr in np.where(is_known, begins, file_addrs)]
 
     def _before(self, file_addrs: Sequence[int]) -> tuple[_Indexes, _Indexes, _Indexes]:
         """Return the addresses, and start and end of the last function that begins before each."""

@@ -261,9 +261,10 @@ class FunctionTable:
         self.starts = starts
         self._sections = sections
 
-    def gaps_at(self, file_addrs: Sequence[int]) -> list[int]:
-        """Return the addresses: each function reaches to the next one."""
-        return list(file_addrs)
+    def starts_at(self, file_addrs: Sequence[int]) -> list[int]:
+        """Return where the function begins (file_addr) that covers each address; or the address."""
+        found = zip(file_addrs, self.functions_at(file_addrs), strict=True)
+        return [file_addr if span is None else span[0] for file_addr, span in found]
 
     def functions_at(self, file_addrs: Sequence[int]) -> list[tuple[int, int] | None]:
         """Return start and end (file_addr) of the function that covers each address."""

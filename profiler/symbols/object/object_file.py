@@ -51,8 +51,8 @@ class Segment:
 class FunctionStarts(Protocol):
     """Start and end of functions: the only information that a stripped file still has."""
 
-    def gaps_at(self, file_addrs: Sequence[int]) -> list[int]:
-        """Return where the code between two functions begins (file_addr) that has each address.
+    def starts_at(self, file_addrs: Sequence[int]) -> list[int]:
+        """Return where the function, or the code between two, begins (file_addr) at each address.
 
         Of an address before all functions, that is itself.
         """

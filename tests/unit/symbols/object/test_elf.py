@@ -86,7 +86,7 @@ def test_code_without_unwind_information_is_one_between_two_functions(tmp_path: 
     start, size = symbols(program)["first"]
     inside = [start + size + 4, start + size + 100]
     assert fdes.functions_at(inside) == [None, None]
-    assert fdes.gaps_at([*inside, 1]) == [start + size, start + size, 1]
+    assert fdes.starts_at([*inside, 1]) == [start + size, start + size, 1]
 
 
 @pytest.mark.needs("xz")
