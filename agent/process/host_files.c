@@ -115,8 +115,8 @@ static void admission_ask(const struct agent *a, struct thread_slot *slot)
     struct request request = {slot->tid, (u32)a->signo, (u64)a->clock_table, a->clock_cookie, 0, CLOCK_NONE};
     store_release_u32(&slot->is_admitted, 1);
     slot->admission_is_asked = host_ask(a, &request);
-    if (!slot->admission_is_asked && !slot->admissions)
-        store_release_u32(&slot->is_admitted, 0);
+    if (!slot->admission_is_asked)
+        admission_refused(slot);
 }
 
 /* Ask the host for a thread's alternate stack: only the thread itself can tell it, by a system call that the host has it

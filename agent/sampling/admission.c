@@ -52,14 +52,20 @@ static u32 admission_is_due(const struct agent *a, struct thread_slot *slot, u64
     return 1;
 }
 
+/* The host has not changed the thread's mask. If it was asked again because the thread seemed to block the signal, that was
+ * in our handler: the mask is still open. */
+static void admission_refused(struct thread_slot *slot)
+{
+    if (!slot->admissions)
+        store_release_u32(&slot->is_admitted, 0);
+}
+
 /* Take the host's answer: whether it has changed the thread's mask. */
 static void admission_take(struct agent *a, struct thread_slot *slot, u32 is_changed)
 {
     slot->admission_is_asked = 0;
     if (!is_changed) {
-        /* Asked again because it seemed to block the signal: it was in our handler. Its mask is still open. */
-        if (!slot->admissions)
-            store_release_u32(&slot->is_admitted, 0);
+        admission_refused(slot);
         return;
     }
     slot->admissions++;
