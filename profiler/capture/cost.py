@@ -28,9 +28,7 @@ class Certificate:
     handler_max_ns: int
     handler_total_ns: int
     sampler_cpu_ns: int
-    once_cpu_ns: (
-        int  # of that, for what is done once: reading the program, each thread's first stack
-    )
+    once_cpu_ns: int  # of that: reading the program, and the first stack of each thread
     bytes_held: int
     signals_sent: int
     waits_resumed: int  # system calls that our signal interrupted and the agent restarted

@@ -57,10 +57,10 @@ class Intake:
         is_early = self._profile.duration_ns < EARLY_S * 1e9
         return SOON_S if is_watched or is_early or self._is_filling else LATER_S
 
-    def read(self, ring: Ring | None, symbolizer: Symbolizer) -> None:
-        """Read what is there. What goes wrong is the ``error`` from then on."""
+    def read(self, ring: Ring | None, symbolizer: Symbolizer) -> FlametapError | None:
+        """Read what is there. Return what goes wrong, once; it is the ``error`` from then on."""
         if ring is None or self.error is not None:
-            return
+            return None
         modules: list[ModuleUpdate] = []
         codes: list[Code] = []
         try:
@@ -80,6 +80,7 @@ class Intake:
             what = f"the recording cannot go on: {type(error).__name__}: {error}"
             self.error = FlametapError(what, "please report it; what was recorded is kept")
         self._pass_on(symbolizer, modules, codes)
+        return self.error
 
     def figures(self) -> tuple[dict[str, int], tuple[int, int]]:
         """Return all counters, and the median and 99 % of the handler's time, nanoseconds."""

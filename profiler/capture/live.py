@@ -367,10 +367,8 @@ class Capture(Views):
 
     def _drain(self) -> None:
         assert self.symbolizer is not None
-        had_error = self.error is not None
-        self._intake.read(self._session.ring, self.symbolizer)
-        if self.error is not None and not had_error:
-            self._notes.append(self.error.message)
+        if error := self._intake.read(self._session.ring, self.symbolizer):
+            self._notes.append(error.message)
 
     def _look_for_interpreters(self) -> None:
         if self._interpreters is not None:

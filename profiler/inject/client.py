@@ -28,7 +28,7 @@ from .process import InjectorProcess, no_process, start
 from .rpc import MAX_PACKET_BYTES, decode, encode
 from .ways import AUTO
 
-# It lets go of the target first: that takes milliseconds, and longer on a busy machine.
+# Before that, it lets go of the target: in milliseconds, or longer on a busy machine.
 EXIT_TIMEOUT_S = 6.0
 # Longer than any call takes. Then it was stopped, or a thread of the target is frozen in the middle
 # of a call: it lets go when it can, without us.
@@ -145,8 +145,7 @@ class InjectorClient:
         self._is_leaving = True
         with contextlib.suppress(FlametapError):
             self._ask("detach")
-        self.ended.set()
-        self.wake.set()
+        self._end("")
 
     def close(self) -> None:
         """Detach if that has not happened, and unmap the ring."""
