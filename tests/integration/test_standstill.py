@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import cli
+import kernel
 import receipt
 from flametap.inject import server
 from nightly import nightly
@@ -27,7 +28,8 @@ END_S = 40.0
 ATTEMPTS = 5  # at a moment
 
 
-def is_sampled(pid: int) -> bool:
+def is_attached_to(pid: int) -> bool:
+    """True once the agent is in the process; sampling begins later."""
     return "flametap-ring" in Path(f"/proc/{pid}/maps").read_text()
 
 
@@ -96,7 +98,7 @@ def test_frozen_target_is_refused_and_frozen_amid_a_recording_it_goes_on(
     result.assert_refused(5, "frozen", "thaw")
     (folder / switch).write_text(off)
     with recording(target, tmp_path) as run:
-        wait_until(lambda: is_sampled(target.pid), "the recording")
+        wait_until(lambda: is_attached_to(target.pid), "the recording")
         (folder / switch).write_text(on)
         assert run.result(END_S).exit_code in (0, 5, 6), run.output
     (folder / switch).write_text(off)
@@ -108,7 +110,7 @@ def test_target_stopped_amid_a_recording_goes_on(start: Start, tmp_path: Path) -
     target = start("parked", "short")
     before = receipt.take(target.pid)
     with recording(target, tmp_path) as run:
-        wait_until(lambda: is_sampled(target.pid), "the recording")
+        wait_until(lambda: is_attached_to(target.pid), "the recording")
         os.kill(target.pid, signal.SIGSTOP)
         assert run.result(END_S).exit_code in (0, 5, 6), run.output
     os.kill(target.pid, signal.SIGCONT)
@@ -149,7 +151,7 @@ def test_target_that_ends_amid_an_attach(
         with recording(target, tmp_path, 0.5) as run:
             wait_until_traced(target.pid)
             time.sleep(delay_s)
-            was_amid = not is_sampled(target.pid)
+            was_amid = not is_attached_to(target.pid)
             if number:
                 os.kill(target.pid, number)
                 wait_until(lambda: not target.alive, "its end", 15)  # noqa: B023
@@ -168,7 +170,7 @@ def test_second_recording_of_the_same_process_is_refused(start: Start, tmp_path:
     target = start("parked", "short")
     before = receipt.take(target.pid)
     with recording(target, tmp_path, 20) as run:
-        wait_until(lambda: is_sampled(target.pid), "the recording")
+        wait_until(lambda: kernel.catches(target.pid, signal.SIGURG), "sampling to begin")
         second = cli.run("record", "-p", target.pid, "-d", 1, "-o", os.devnull, "-f", "folded")
         second.assert_refused(5, rf"already recorded.*process {run.process.pid}\b")
         run.interrupt()
@@ -201,7 +203,7 @@ def test_third_ctrl_c_waits_for_nobody(start: Start, tmp_path: Path) -> None:
     target = start("parked", "short")
     before = receipt.take(target.pid)
     with recording(target, tmp_path, duration_s=60) as run:
-        wait_until(lambda: is_sampled(target.pid), "the agent in the target")
+        wait_until(lambda: is_attached_to(target.pid), "the agent in the target")
         # A list of children may miss some while others end (proc(5)).
         wait_until(lambda: injectors_of(run.process.pid), "the process that attaches")
         (injector,) = injectors_of(run.process.pid)
