@@ -88,7 +88,7 @@ static void module_find_eh_frame(struct agent *a, struct module *m, const struct
     u64 address;
     if (read_memory(a, header->vaddr + m->image_bias, bytes, 16) != 16 || bytes[0] != 1)
         return;
-    address = eh_read_encoded_raw(&reader, bytes[1] & EH_PE_FORMAT_MASK);
+    address = eh_read_encoded_raw_sigsafe(&reader, bytes[1] & EH_PE_FORMAT_MASK);
     switch (bytes[1] & ~(u32)EH_PE_FORMAT_MASK) {
     case EH_PE_PCREL:
         address += header->vaddr + 4;

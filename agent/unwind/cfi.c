@@ -39,23 +39,23 @@ struct eh_index {
 
 /* Parse the augmentation string and data of a CIE; `program` is left where its instructions begin. Returns 0 if
  * malformed. */
-static int eh_parse_augmentation(struct eh_reader *body, const u8 *letters, struct eh_cie *cie)
+static int eh_parse_augmentation_sigsafe(struct eh_reader *body, const u8 *letters, struct eh_cie *cie)
 {
     if (*letters == 0)
         return 1;
     if (*letters != 'z')
         return 0;
     cie->has_augmentation_data = 1;
-    struct eh_reader data = eh_read_block(body, eh_read_uleb(body));
+    struct eh_reader data = eh_read_block_sigsafe(body, eh_read_uleb_sigsafe(body));
     for (letters++; *letters; letters++) {
         if (*letters == 'R')
-            cie->encoding = eh_read_u8(&data);
+            cie->encoding = eh_read_u8_sigsafe(&data);
         else if (*letters == 'L')
-            eh_read_u8(&data);
+            eh_read_u8_sigsafe(&data);
         else if (*letters == 'P') {
-            u32 encoding = eh_read_u8(&data);
+            u32 encoding = eh_read_u8_sigsafe(&data);
             if (encoding != EH_PE_OMIT)
-                eh_read_encoded_raw(&data, encoding);
+                eh_read_encoded_raw_sigsafe(&data, encoding);
         } else if (*letters == 'S')
             cie->is_signal_frame = 1;
         else if (*letters != 'B')
@@ -64,38 +64,38 @@ static int eh_parse_augmentation(struct eh_reader *body, const u8 *letters, stru
     return !data.failed && !body->failed;
 }
 
-static int eh_parse_cie(struct eh_output *output, struct eh_reader body, struct eh_cie *cie)
+static int eh_parse_cie_sigsafe(struct eh_output *output, struct eh_reader body, struct eh_cie *cie)
 {
     cie->encoding = EH_PE_ABSPTR;
     cie->is_signal_frame = 0;
     cie->has_augmentation_data = 0;
-    u32 version = eh_read_u8(&body);
+    u32 version = eh_read_u8_sigsafe(&body);
     if (version != 1 && version != 3 && !(version == 4 && output->input->is_debug_frame))
         return 0;
     const u8 *letters = body.at;
-    while (eh_read_u8(&body))
+    while (eh_read_u8_sigsafe(&body))
         ;
     if (body.failed)
         return 0;
     /* Version 4 contains the sizes of addresses and segment selectors. */
-    if (version == 4 && (eh_read_u8(&body) != 8 || eh_read_u8(&body) != 0))
+    if (version == 4 && (eh_read_u8_sigsafe(&body) != 8 || eh_read_u8_sigsafe(&body) != 0))
         return 0;
-    u64 code_align = eh_read_uleb(&body);
-    i64 data_align = eh_read_sleb(&body);
-    u64 ra_reg = version == 1 ? eh_read_u8(&body) : eh_read_uleb(&body);
+    u64 code_align = eh_read_uleb_sigsafe(&body);
+    i64 data_align = eh_read_sleb_sigsafe(&body);
+    u64 ra_reg = version == 1 ? eh_read_u8_sigsafe(&body) : eh_read_uleb_sigsafe(&body);
     if (code_align == 0 || code_align > EH_FACTOR_LIMIT || ra_reg != DW_REG_RA)
         return 0;
     if (data_align > EH_FACTOR_LIMIT || data_align < -EH_FACTOR_LIMIT)
         return 0;
     cie->code_align = (u32)code_align;
     cie->data_align = (int)data_align;
-    if (!eh_parse_augmentation(&body, letters, cie))
+    if (!eh_parse_augmentation_sigsafe(&body, letters, cie))
         return 0;
     struct eh_state state = {
         .cfa_reg = DW_REG_RA, .rbp = {EH_SAME, 0}, .rsp = {EH_SAME, 0}, .ra = {EH_OTHER, 0},
     };
     cie->initial = state;
-    if (!eh_run(output, cie, &state, body, 0, 0))
+    if (!eh_run_sigsafe(output, cie, &state, body, 0, 0))
         return 0;
     cie->initial = state;
     return 1;
@@ -116,13 +116,13 @@ static u32 eh_find_cie(const struct eh_index *index, u32 offset)
 }
 
 /* Index one FDE. Returns 0 if it is malformed. An FDE outside of the text is valid and is ignored. */
-static int eh_add_fde(struct eh_index *index, const struct cfi_input *input, struct eh_reader body, u32 cie_index)
+static int eh_add_fde_sigsafe(struct eh_index *index, const struct cfi_input *input, struct eh_reader body, u32 cie_index)
 {
     const struct eh_cie *cie = &index->cies[cie_index];
-    u64 start = eh_read_code_addr(input, &body, cie->encoding);
-    u64 bytes = eh_read_encoded_raw(&body, cie->encoding & EH_PE_FORMAT_MASK);
+    u64 start = eh_read_code_addr_sigsafe(input, &body, cie->encoding);
+    u64 bytes = eh_read_encoded_raw_sigsafe(&body, cie->encoding & EH_PE_FORMAT_MASK);
     if (cie->has_augmentation_data)
-        eh_read_block(&body, eh_read_uleb(&body));
+        eh_read_block_sigsafe(&body, eh_read_uleb_sigsafe(&body));
     if (body.failed)
         return 0;
     if (start < input->text_start || start >= input->text_end || bytes == 0)
@@ -155,7 +155,7 @@ static void eh_index_records(struct eh_index *index, struct eh_output *output)
         if (record.is_cie) {
             struct eh_cie *cie = &index->cies[index->cie_count];
             cie->offset = record.offset;
-            cie->is_usable = eh_parse_cie(output, record.body, cie);
+            cie->is_usable = eh_parse_cie_sigsafe(output, record.body, cie);
             last_cie = index->cie_count++;
             continue;
         }
@@ -163,7 +163,7 @@ static void eh_index_records(struct eh_index *index, struct eh_output *output)
         if (cie_index >= index->cie_count || index->cies[cie_index].offset != record.cie_offset)
             cie_index = eh_find_cie(index, record.cie_offset);
         if (cie_index == index->cie_count || !index->cies[cie_index].is_usable ||
-            !eh_add_fde(index, output->input, record.body, cie_index))
+            !eh_add_fde_sigsafe(index, output->input, record.body, cie_index))
             output->result->bad_fde_count++;
         else
             last_cie = cie_index;
@@ -199,7 +199,7 @@ static void eh_sort_fdes(struct eh_index *index)
 }
 
 /* Emit the rows of one FDE up to `stop`. If its program is malformed, its code gets no rules. */
-static void eh_compile_fde(const struct eh_index *index, const struct eh_fde *fde, u32 stop, struct eh_output *output)
+static void eh_compile_fde_sigsafe(const struct eh_index *index, const struct eh_fde *fde, u32 stop, struct eh_output *output)
 {
     struct cfi_result *result = output->result;
     const struct eh_cie *cie = &index->cies[fde->cie];
@@ -209,12 +209,12 @@ static void eh_compile_fde(const struct eh_index *index, const struct eh_fde *fd
     program.at = output->input->section + fde->program;
     program.end = output->input->section + fde->program_end;
     program.failed = 0;
-    if (eh_run(output, cie, &state, program, fde->start, stop))
+    if (eh_run_sigsafe(output, cie, &state, program, fde->start, stop))
         return;
     result->row_count = row_count;
     result->unsupported_row_count = unsupported;
     result->bad_fde_count++;
-    eh_emit(output, fde->start, 0);
+    eh_emit_sigsafe(output, fde->start, 0);
 }
 
 static void eh_compile_fdes(const struct eh_index *index, struct eh_output *output)
@@ -231,11 +231,11 @@ static void eh_compile_fdes(const struct eh_index *index, struct eh_output *outp
         if (next < count && (u32)(index->order[next] >> 32) < stop)
             stop = (u32)(index->order[next] >> 32);
         if (fde->start > covered)
-            eh_emit(output, covered, 0);
-        eh_compile_fde(index, fde, stop, output);
+            eh_emit_sigsafe(output, covered, 0);
+        eh_compile_fde_sigsafe(index, fde, stop, output);
         covered = stop;
     }
-    eh_emit(output, covered, 0);
+    eh_emit_sigsafe(output, covered, 0);
 }
 
 u32 cfi_row_limit(const struct cfi_input *input)

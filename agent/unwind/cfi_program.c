@@ -1,8 +1,8 @@
 /*
  * Run call frame programs: turn the instructions of a CIE or an FDE into rows.
  *
- * Context: normal thread. Sources: DWARF 5, 6.4.2 and 7.24; libgcc's unwind-dw2.c for GNU instructions and for what the
- * document does not specify.
+ * All of this may run in the handler: no libc, no locks, no allocation. Sources: DWARF 5, 6.4.2 and 7.24; libgcc's
+ * unwind-dw2.c for GNU instructions and for what the document does not specify.
  */
 
 /* Call frame instructions. The first three hold an operand in their low six bits. */
@@ -65,7 +65,7 @@ struct eh_output {
 };
 
 /* Add a row: `rule` applies from `pc_offset` on. */
-static void eh_emit(struct eh_output *output, u32 pc_offset, u32 rule)
+static void eh_emit_sigsafe(struct eh_output *output, u32 pc_offset, u32 rule)
 {
     struct cfi_result *result = output->result;
     u32 previous = result->row_count ? output->rows[result->row_count - 1].rule : 0;
@@ -86,8 +86,8 @@ static void eh_emit(struct eh_output *output, u32 pc_offset, u32 rule)
  * Run a program on `state`, and emit rows for [location, stop), both relative to text_start; the range of a CIE is
  * empty. Returns 0 if it is malformed.
  */
-static int eh_run(struct eh_output *output, const struct eh_cie *cie, struct eh_state *state, struct eh_reader program,
-                  u64 location, u64 stop)
+static int eh_run_sigsafe(struct eh_output *output, const struct eh_cie *cie, struct eh_state *state,
+                          struct eh_reader program, u64 location, u64 stop)
 {
     struct eh_reader *reader = &program;
     u32 depth = 0;
@@ -99,10 +99,10 @@ static int eh_run(struct eh_output *output, const struct eh_cie *cie, struct eh_
             next += (u64)(op & 0x3f) * cie->code_align;
             break;
         case DW_CFA_OFFSET:
-            eh_set_register(state, op & 0x3f, EH_AT_CFA, eh_read_factored(reader, cie->data_align));
+            eh_set_register_sigsafe(state, op & 0x3f, EH_AT_CFA, eh_read_factored_sigsafe(reader, cie->data_align));
             break;
         case DW_CFA_RESTORE:
-            eh_restore_register(state, op & 0x3f, &cie->initial);
+            eh_restore_register_sigsafe(state, op & 0x3f, &cie->initial);
             break;
         default:
             switch (op) {
@@ -110,7 +110,7 @@ static int eh_run(struct eh_output *output, const struct eh_cie *cie, struct eh_
             case DW_CFA_GNU_WINDOW_SAVE:
                 break;
             case DW_CFA_DEF_CFA_OFFSET:
-                state->cfa_off = eh_read_uleb_int(reader);
+                state->cfa_off = eh_read_uleb_int_sigsafe(reader);
                 state->rule = 0;
                 break;
             case DW_CFA_REMEMBER_STATE:
@@ -124,96 +124,97 @@ static int eh_run(struct eh_output *output, const struct eh_cie *cie, struct eh_
                 *state = output->saved[--depth];
                 break;
             case DW_CFA_ADVANCE_LOC1:
-                next += eh_read_fixed(reader, 1) * cie->code_align;
+                next += eh_read_fixed_sigsafe(reader, 1) * cie->code_align;
                 break;
             case DW_CFA_ADVANCE_LOC2:
-                next += eh_read_fixed(reader, 2) * cie->code_align;
+                next += eh_read_fixed_sigsafe(reader, 2) * cie->code_align;
                 break;
             case DW_CFA_ADVANCE_LOC4:
-                next += eh_read_fixed(reader, 4) * cie->code_align;
+                next += eh_read_fixed_sigsafe(reader, 4) * cie->code_align;
                 break;
             case DW_CFA_MIPS_ADVANCE_LOC8: {
-                u64 delta = eh_read_fixed(reader, 8);
+                u64 delta = eh_read_fixed_sigsafe(reader, 8);
                 if (delta > 0xffffffffULL)
                     return 0;
                 next += delta * cie->code_align;
                 break;
             }
             case DW_CFA_SET_LOC:
-                next = eh_read_code_addr(output->input, reader, cie->encoding);
+                next = eh_read_code_addr_sigsafe(output->input, reader, cie->encoding);
                 if (next < output->input->text_start + location)
                     return 0;
                 next -= output->input->text_start;
                 break;
             case DW_CFA_DEF_CFA:
-                reg = eh_read_uleb(reader);
-                eh_set_cfa(state, reg, eh_read_uleb_int(reader));
+                reg = eh_read_uleb_sigsafe(reader);
+                eh_set_cfa_sigsafe(state, reg, eh_read_uleb_int_sigsafe(reader));
                 break;
             case DW_CFA_DEF_CFA_SF:
-                reg = eh_read_uleb(reader);
-                eh_set_cfa(state, reg, eh_read_factored_signed(reader, cie->data_align));
+                reg = eh_read_uleb_sigsafe(reader);
+                eh_set_cfa_sigsafe(state, reg, eh_read_factored_signed_sigsafe(reader, cie->data_align));
                 break;
             case DW_CFA_DEF_CFA_REGISTER:
-                eh_set_cfa(state, eh_read_uleb(reader), state->cfa_off);
+                eh_set_cfa_sigsafe(state, eh_read_uleb_sigsafe(reader), state->cfa_off);
                 break;
             case DW_CFA_DEF_CFA_OFFSET_SF:
-                state->cfa_off = eh_read_factored_signed(reader, cie->data_align);
+                state->cfa_off = eh_read_factored_signed_sigsafe(reader, cie->data_align);
                 state->rule = 0;
                 break;
             case DW_CFA_DEF_CFA_EXPRESSION:
                 state->cfa_is_expression = 1;
-                state->cfa_expression = eh_parse_expression(eh_read_block(reader, eh_read_uleb(reader)));
+                state->cfa_expression =
+                    eh_parse_expression_sigsafe(eh_read_block_sigsafe(reader, eh_read_uleb_sigsafe(reader)));
                 state->rule = 0;
                 break;
             case DW_CFA_OFFSET_EXTENDED:
-                reg = eh_read_uleb(reader);
-                eh_set_register(state, reg, EH_AT_CFA, eh_read_factored(reader, cie->data_align));
+                reg = eh_read_uleb_sigsafe(reader);
+                eh_set_register_sigsafe(state, reg, EH_AT_CFA, eh_read_factored_sigsafe(reader, cie->data_align));
                 break;
             case DW_CFA_OFFSET_EXTENDED_SF:
-                reg = eh_read_uleb(reader);
-                eh_set_register(state, reg, EH_AT_CFA, eh_read_factored_signed(reader, cie->data_align));
+                reg = eh_read_uleb_sigsafe(reader);
+                eh_set_register_sigsafe(state, reg, EH_AT_CFA, eh_read_factored_signed_sigsafe(reader, cie->data_align));
                 break;
             case DW_CFA_GNU_NEGATIVE_OFFSET_EXTENDED:
-                reg = eh_read_uleb(reader);
-                eh_set_register(state, reg, EH_AT_CFA, eh_read_factored(reader, -cie->data_align));
+                reg = eh_read_uleb_sigsafe(reader);
+                eh_set_register_sigsafe(state, reg, EH_AT_CFA, eh_read_factored_sigsafe(reader, -cie->data_align));
                 break;
             case DW_CFA_RESTORE_EXTENDED:
-                eh_restore_register(state, eh_read_uleb(reader), &cie->initial);
+                eh_restore_register_sigsafe(state, eh_read_uleb_sigsafe(reader), &cie->initial);
                 break;
             case DW_CFA_UNDEFINED:
-                eh_set_register(state, eh_read_uleb(reader), EH_UNDEFINED, 0);
+                eh_set_register_sigsafe(state, eh_read_uleb_sigsafe(reader), EH_UNDEFINED, 0);
                 break;
             case DW_CFA_SAME_VALUE:
-                eh_set_register(state, eh_read_uleb(reader), EH_SAME, 0);
+                eh_set_register_sigsafe(state, eh_read_uleb_sigsafe(reader), EH_SAME, 0);
                 break;
             case DW_CFA_REGISTER:
-                reg = eh_read_uleb(reader);
-                eh_set_register(state, reg, EH_IN_REGISTER, eh_read_uleb_int(reader));
+                reg = eh_read_uleb_sigsafe(reader);
+                eh_set_register_sigsafe(state, reg, EH_IN_REGISTER, eh_read_uleb_int_sigsafe(reader));
                 break;
             case DW_CFA_EXPRESSION:
-                reg = eh_read_uleb(reader);
-                eh_set_register_expression(state, reg, eh_read_block(reader, eh_read_uleb(reader)));
+                reg = eh_read_uleb_sigsafe(reader);
+                eh_set_register_expression_sigsafe(state, reg, eh_read_block_sigsafe(reader, eh_read_uleb_sigsafe(reader)));
                 break;
             case DW_CFA_VAL_EXPRESSION:
-                reg = eh_read_uleb(reader);
-                eh_read_block(reader, eh_read_uleb(reader));
-                eh_set_register(state, reg, EH_OTHER, 0);
+                reg = eh_read_uleb_sigsafe(reader);
+                eh_read_block_sigsafe(reader, eh_read_uleb_sigsafe(reader));
+                eh_set_register_sigsafe(state, reg, EH_OTHER, 0);
                 break;
             case DW_CFA_VAL_OFFSET: {
                 /* rsp = CFA + 0 is the default. */
-                reg = eh_read_uleb(reader);
-                int off = eh_read_factored(reader, cie->data_align);
-                eh_set_register(state, reg, reg == DW_REG_RSP && off == 0 ? EH_SAME : EH_OTHER, 0);
+                reg = eh_read_uleb_sigsafe(reader);
+                int off = eh_read_factored_sigsafe(reader, cie->data_align);
+                eh_set_register_sigsafe(state, reg, reg == DW_REG_RSP && off == 0 ? EH_SAME : EH_OTHER, 0);
                 break;
             }
             case DW_CFA_VAL_OFFSET_SF: {
-                reg = eh_read_uleb(reader);
-                int off = eh_read_factored_signed(reader, cie->data_align);
-                eh_set_register(state, reg, reg == DW_REG_RSP && off == 0 ? EH_SAME : EH_OTHER, 0);
+                reg = eh_read_uleb_sigsafe(reader);
+                int off = eh_read_factored_signed_sigsafe(reader, cie->data_align);
+                eh_set_register_sigsafe(state, reg, reg == DW_REG_RSP && off == 0 ? EH_SAME : EH_OTHER, 0);
                 break;
             }
             case DW_CFA_GNU_ARGS_SIZE:
-                eh_read_uleb(reader);
+                eh_read_uleb_sigsafe(reader);
                 break;
             default:
                 return 0;
@@ -225,15 +226,15 @@ static int eh_run(struct eh_output *output, const struct eh_cie *cie, struct eh_
             if (location >= stop)
                 return 1;
             if (!state->rule)
-                state->rule = eh_state_rule(state, cie->is_signal_frame, output->table, output->result);
-            eh_emit(output, (u32)location, state->rule);
+                state->rule = eh_state_rule_sigsafe(state, cie->is_signal_frame, output->table, output->result);
+            eh_emit_sigsafe(output, (u32)location, state->rule);
             location = next;
         }
     }
     if (location < stop) {
         if (!state->rule)
-            state->rule = eh_state_rule(state, cie->is_signal_frame, output->table, output->result);
-        eh_emit(output, (u32)location, state->rule);
+            state->rule = eh_state_rule_sigsafe(state, cie->is_signal_frame, output->table, output->result);
+        eh_emit_sigsafe(output, (u32)location, state->rule);
     }
     return 1;
 }

@@ -4,7 +4,8 @@
  * The bytes are not trusted. A read beyond the block fails: it returns 0, the reader moves to its end, and `failed`
  * stays set, so that callers may check once after several reads.
  *
- * Context: normal thread. Sources: Linux Standard Base 5.0 Core, 10.6 (records, pointer encodings); DWARF 5, 7.6.
+ * All but the iteration may run in the handler: no libc, no locks, no allocation. Sources: Linux Standard Base 5.0
+ * Core, 10.6 (records, pointer encodings); DWARF 5, 7.6.
  */
 
 /* Pointer encodings (DW_EH_PE_*): low nibble the format, then what it is relative to. */
@@ -40,7 +41,7 @@ struct eh_record {
     struct eh_reader body;                /* what follows the CIE id or CIE pointer */
 };
 
-static u32 eh_read_u8(struct eh_reader *reader)
+static u32 eh_read_u8_sigsafe(struct eh_reader *reader)
 {
     if (reader->at == reader->end) {
         reader->failed = 1;
@@ -50,7 +51,7 @@ static u32 eh_read_u8(struct eh_reader *reader)
 }
 
 /* Read a little-endian number of `bytes` (1 to 8) bytes. */
-static u64 eh_read_fixed(struct eh_reader *reader, u32 bytes)
+static u64 eh_read_fixed_sigsafe(struct eh_reader *reader, u32 bytes)
 {
     u64 value = 0;
     if ((u64)(reader->end - reader->at) < bytes) {
@@ -64,7 +65,7 @@ static u64 eh_read_fixed(struct eh_reader *reader, u32 bytes)
     return value;
 }
 
-static u64 eh_read_uleb(struct eh_reader *reader)
+static u64 eh_read_uleb_sigsafe(struct eh_reader *reader)
 {
     if (reader->at != reader->end && *reader->at < 0x80)
         return *reader->at++;
@@ -83,7 +84,7 @@ static u64 eh_read_uleb(struct eh_reader *reader)
     return 0;
 }
 
-static i64 eh_read_sleb(struct eh_reader *reader)
+static i64 eh_read_sleb_sigsafe(struct eh_reader *reader)
 {
     u64 value = 0;
     for (u32 shift = 0; reader->at != reader->end;) {
@@ -103,7 +104,7 @@ static i64 eh_read_sleb(struct eh_reader *reader)
 }
 
 /* Read a number that is valid only if it fits an int: no frame is larger than 2 GiB. */
-static int eh_int(struct eh_reader *reader, i64 value)
+static int eh_int_sigsafe(struct eh_reader *reader, i64 value)
 {
     if (value < -0x7fffffffLL || value > 0x7fffffffLL) {
         reader->failed = 1;
@@ -112,9 +113,9 @@ static int eh_int(struct eh_reader *reader, i64 value)
     return (int)value;
 }
 
-static int eh_read_uleb_int(struct eh_reader *reader)
+static int eh_read_uleb_int_sigsafe(struct eh_reader *reader)
 {
-    u64 value = eh_read_uleb(reader);
+    u64 value = eh_read_uleb_sigsafe(reader);
     if (value > 0x7fffffffULL) {
         reader->failed = 1;
         return 0;
@@ -122,23 +123,23 @@ static int eh_read_uleb_int(struct eh_reader *reader)
     return (int)value;
 }
 
-static int eh_read_sleb_int(struct eh_reader *reader)
+static int eh_read_sleb_int_sigsafe(struct eh_reader *reader)
 {
-    return eh_int(reader, eh_read_sleb(reader));
+    return eh_int_sigsafe(reader, eh_read_sleb_sigsafe(reader));
 }
 
-static int eh_read_factored(struct eh_reader *reader, int factor)
+static int eh_read_factored_sigsafe(struct eh_reader *reader, int factor)
 {
-    return eh_int(reader, (i64)eh_read_uleb_int(reader) * factor);
+    return eh_int_sigsafe(reader, (i64)eh_read_uleb_int_sigsafe(reader) * factor);
 }
 
-static int eh_read_factored_signed(struct eh_reader *reader, int factor)
+static int eh_read_factored_signed_sigsafe(struct eh_reader *reader, int factor)
 {
-    return eh_int(reader, (i64)eh_read_sleb_int(reader) * factor);
+    return eh_int_sigsafe(reader, (i64)eh_read_sleb_int_sigsafe(reader) * factor);
 }
 
 /* Return a reader of the next `bytes` bytes, and skip them here. */
-static struct eh_reader eh_read_block(struct eh_reader *reader, u64 bytes)
+static struct eh_reader eh_read_block_sigsafe(struct eh_reader *reader, u64 bytes)
 {
     struct eh_reader block;
     block.failed = 0;
@@ -154,7 +155,7 @@ static struct eh_reader eh_read_block(struct eh_reader *reader, u64 bytes)
 }
 
 /* Read an encoded pointer without applying its base. */
-static u64 eh_read_encoded_raw(struct eh_reader *reader, u32 encoding)
+static u64 eh_read_encoded_raw_sigsafe(struct eh_reader *reader, u32 encoding)
 {
     if ((encoding & EH_PE_RELATIVE_MASK) == EH_PE_ALIGNED) {
         reader->failed = 1;
@@ -162,21 +163,21 @@ static u64 eh_read_encoded_raw(struct eh_reader *reader, u32 encoding)
     }
     switch (encoding & EH_PE_FORMAT_MASK) {
     case EH_PE_SDATA4:
-        return (u64)(i64)(int)(u32)eh_read_fixed(reader, 4);
+        return (u64)(i64)(int)(u32)eh_read_fixed_sigsafe(reader, 4);
     case EH_PE_UDATA4:
-        return eh_read_fixed(reader, 4);
+        return eh_read_fixed_sigsafe(reader, 4);
     case EH_PE_ABSPTR:
     case EH_PE_UDATA8:
     case EH_PE_SDATA8:
-        return eh_read_fixed(reader, 8);
+        return eh_read_fixed_sigsafe(reader, 8);
     case EH_PE_UDATA2:
-        return eh_read_fixed(reader, 2);
+        return eh_read_fixed_sigsafe(reader, 2);
     case EH_PE_SDATA2:
-        return (u64)(i64)(short)(unsigned short)eh_read_fixed(reader, 2);
+        return (u64)(i64)(short)(unsigned short)eh_read_fixed_sigsafe(reader, 2);
     case EH_PE_ULEB128:
-        return eh_read_uleb(reader);
+        return eh_read_uleb_sigsafe(reader);
     case EH_PE_SLEB128:
-        return (u64)eh_read_sleb(reader);
+        return (u64)eh_read_sleb_sigsafe(reader);
     default:
         reader->failed = 1;
         return 0;
@@ -185,14 +186,14 @@ static u64 eh_read_encoded_raw(struct eh_reader *reader, u32 encoding)
 
 /* Read an encoded code address, as file_addr. Only the encodings that linkers produce on x86-64: absolute or
  * pc-relative. */
-static u64 eh_read_code_addr(const struct cfi_input *input, struct eh_reader *reader, u32 encoding)
+static u64 eh_read_code_addr_sigsafe(const struct cfi_input *input, struct eh_reader *reader, u32 encoding)
 {
     u64 base = 0;
     if ((encoding & ~(u32)EH_PE_FORMAT_MASK) == EH_PE_PCREL)
         base = input->section_file_addr + (u64)(reader->at - input->section);
     else if (encoding & ~(u32)EH_PE_FORMAT_MASK)
         reader->failed = 1;
-    return base + eh_read_encoded_raw(reader, encoding);
+    return base + eh_read_encoded_raw_sigsafe(reader, encoding);
 }
 
 /*
@@ -210,20 +211,20 @@ static int eh_next_record(const struct cfi_input *input, u64 *offset, struct eh_
     reader.at = input->section + *offset;
     reader.end = input->section + input->section_bytes;
     reader.failed = 0;
-    u64 bytes = eh_read_fixed(&reader, 4);
+    u64 bytes = eh_read_fixed_sigsafe(&reader, 4);
     int is_64_bit = bytes == 0xffffffffULL;
     if (is_64_bit)
-        bytes = eh_read_fixed(&reader, 8);
+        bytes = eh_read_fixed_sigsafe(&reader, 8);
     if (reader.failed || bytes == 0)
         return 0;
     record->offset = (u32)*offset;
-    record->body = eh_read_block(&reader, bytes);
+    record->body = eh_read_block_sigsafe(&reader, bytes);
     if (reader.failed)
         return 0;
     *offset = (u64)(reader.at - input->section);
     if (input->is_debug_frame) {
         u64 all_ones = is_64_bit ? ~0ULL : 0xffffffffULL;
-        u64 pointer = eh_read_fixed(&record->body, is_64_bit ? 8 : 4);
+        u64 pointer = eh_read_fixed_sigsafe(&record->body, is_64_bit ? 8 : 4);
         record->is_cie = pointer == all_ones && !record->body.failed;
         record->cie_offset = pointer < 0xffffffffULL ? (u32)pointer : 0xffffffffU;
         return 1;
@@ -231,7 +232,7 @@ static int eh_next_record(const struct cfi_input *input, u64 *offset, struct eh_
     if (is_64_bit)
         record->body.at = record->body.end;
     u64 id_offset = (u64)(record->body.at - input->section);
-    u64 id = eh_read_fixed(&record->body, 4);
+    u64 id = eh_read_fixed_sigsafe(&record->body, 4);
     record->is_cie = id == 0 && !record->body.failed;
     /* A pointer outside of the section becomes an offset that no CIE has. */
     record->cie_offset = id <= id_offset ? (u32)(id_offset - id) : 0xffffffffU;

@@ -3,7 +3,8 @@
  *
  * Only rbp, rsp and the return address are followed: no caller's rule needs another register.
  *
- * Context: normal thread. Sources: DWARF 5, 2.5 (expressions) and 6.4.1 (register rules).
+ * All of this may run in the handler: no libc, no locks, no allocation. Sources: DWARF 5, 2.5 (expressions) and 6.4.1
+ * (register rules).
  */
 
 enum {
@@ -79,7 +80,7 @@ struct eh_state {
 
 /* `breg7 8; breg16 0; lit15; and; litK; ge; lit3; shl; plus`, which GNU ld emits for .plt; this is the part after
  * `breg7 8`. */
-static int eh_parse_plt_tail(const struct eh_reader *block, int *threshold)
+static int eh_parse_plt_tail_sigsafe(const struct eh_reader *block, int *threshold)
 {
     const u8 *at = block->at;
     if (block->end - at != 9)
@@ -95,7 +96,7 @@ static int eh_parse_plt_tail(const struct eh_reader *block, int *threshold)
 
 /* `breg7 n; breg9 0; lit8; mul; plus; deref`, by which OpenSSL's bignum code finds the stack it came from; this is the
  * part after the first operation. The block is not advanced unless all of it matches. */
-static int eh_parse_index(struct eh_reader *block, u32 *reg)
+static int eh_parse_index_sigsafe(struct eh_reader *block, u32 *reg)
 {
     const u8 *at = block->at;
     if (block->end - at < 6 || at[0] < DW_OP_BREG0 || at[0] > DW_OP_BREG0 + DW_LAST_GENERAL_REG || at[1] != 0 ||
@@ -108,7 +109,7 @@ static int eh_parse_index(struct eh_reader *block, u32 *reg)
 
 /* Read what an expression adds at its end: `plus_uconst m`, or `lit m; plus` as in hand-written rules; 0 for
  * nothing. */
-static int eh_parse_addend(struct eh_reader *block)
+static int eh_parse_addend_sigsafe(struct eh_reader *block)
 {
     const u8 *at = block->at;
     if (block->end - at == 2 && at[0] >= DW_OP_LIT0 && at[0] <= DW_OP_LIT31 && at[1] == DW_OP_PLUS) {
@@ -118,47 +119,47 @@ static int eh_parse_addend(struct eh_reader *block)
     if (at == block->end || *at != DW_OP_PLUS_UCONST)
         return 0;
     block->at++;
-    return eh_read_uleb_int(block);
+    return eh_read_uleb_int_sigsafe(block);
 }
 
 /*
  * Recognise the expressions that occur: breg n; breg n, deref; either with an addend; the two above. All others,
  * malformed ones included, are EH_FORM_OTHER.
  */
-static struct eh_expression eh_parse_expression(struct eh_reader block)
+static struct eh_expression eh_parse_expression_sigsafe(struct eh_reader block)
 {
     struct eh_expression other = {EH_FORM_OTHER, 0, 0, 0};
     struct eh_expression result = {EH_FORM_REG, 0, 0, 0};
-    u32 op = eh_read_u8(&block);
+    u32 op = eh_read_u8_sigsafe(&block);
     int addend;
     if (op >= DW_OP_BREG0 && op <= DW_OP_BREG31)
         result.reg = op - DW_OP_BREG0;
     else if (op == DW_OP_BREGX)
-        result.reg = (u32)eh_read_uleb_int(&block);
+        result.reg = (u32)eh_read_uleb_int_sigsafe(&block);
     else
         return other;
-    result.off = eh_read_sleb_int(&block);
+    result.off = eh_read_sleb_int_sigsafe(&block);
     if (block.failed || result.reg > DW_LAST_GENERAL_REG)
         return other;
-    if (result.reg == DW_REG_RSP && result.off == 8 && eh_parse_plt_tail(&block, &result.extra)) {
+    if (result.reg == DW_REG_RSP && result.off == 8 && eh_parse_plt_tail_sigsafe(&block, &result.extra)) {
         result.form = EH_FORM_PLT;
         return result;
     }
-    if (result.reg == DW_REG_RSP && eh_parse_index(&block, &result.reg)) {
+    if (result.reg == DW_REG_RSP && eh_parse_index_sigsafe(&block, &result.reg)) {
         result.form = EH_FORM_INDEXED;
     } else if (block.at != block.end && *block.at == DW_OP_DEREF) {
         result.form = EH_FORM_DEREF;
         block.at++;
     }
-    addend = eh_parse_addend(&block);
+    addend = eh_parse_addend_sigsafe(&block);
     if (result.form != EH_FORM_REG)
         result.extra = addend;
     else
-        result.off = eh_int(&block, (i64)result.off + addend);
+        result.off = eh_int_sigsafe(&block, (i64)result.off + addend);
     return block.failed || block.at != block.end ? other : result;
 }
 
-static void eh_set_register(struct eh_state *state, u64 reg, enum eh_how how, int value)
+static void eh_set_register_sigsafe(struct eh_state *state, u64 reg, enum eh_how how, int value)
 {
     struct eh_register *slot;
     if (reg == DW_REG_RBP)
@@ -174,28 +175,28 @@ static void eh_set_register(struct eh_state *state, u64 reg, enum eh_how how, in
     state->rule = 0;
 }
 
-static void eh_restore_register(struct eh_state *state, u64 reg, const struct eh_state *initial)
+static void eh_restore_register_sigsafe(struct eh_state *state, u64 reg, const struct eh_state *initial)
 {
     if (reg == DW_REG_RBP)
-        eh_set_register(state, reg, initial->rbp.how, initial->rbp.value);
+        eh_set_register_sigsafe(state, reg, initial->rbp.how, initial->rbp.value);
     else if (reg == DW_REG_RA)
-        eh_set_register(state, reg, initial->ra.how, initial->ra.value);
+        eh_set_register_sigsafe(state, reg, initial->ra.how, initial->ra.value);
     else if (reg == DW_REG_RSP)
-        eh_set_register(state, reg, initial->rsp.how, initial->rsp.value);
+        eh_set_register_sigsafe(state, reg, initial->rsp.how, initial->rsp.value);
 }
 
-static void eh_set_register_expression(struct eh_state *state, u64 reg, struct eh_reader block)
+static void eh_set_register_expression_sigsafe(struct eh_state *state, u64 reg, struct eh_reader block)
 {
-    struct eh_expression expression = eh_parse_expression(block);
+    struct eh_expression expression = eh_parse_expression_sigsafe(block);
     enum eh_how how = EH_OTHER;
     if (expression.form == EH_FORM_REG && expression.reg == DW_REG_RBP)
         how = EH_AT_RBP;
     else if (expression.form == EH_FORM_REG && expression.reg == DW_REG_RSP && expression.off == EH_UCONTEXT_RIP_OFFSET)
         how = EH_IN_UCONTEXT;
-    eh_set_register(state, reg, how, expression.off);
+    eh_set_register_sigsafe(state, reg, how, expression.off);
 }
 
-static void eh_set_cfa(struct eh_state *state, u64 reg, int off)
+static void eh_set_cfa_sigsafe(struct eh_state *state, u64 reg, int off)
 {
     state->cfa_is_expression = 0;
     state->cfa_reg = reg > DW_LAST_GENERAL_REG ? DW_REG_RA : (u32)reg;
@@ -208,7 +209,7 @@ static void eh_set_cfa(struct eh_state *state, u64 reg, int off)
  * rsp, as the ABI defines it, so a state with another rule for rsp can be expressed only if nothing else depends on its
  * CFA: longjmp, about to jump, has rsp and RA in registers.
  */
-static void eh_rule_cfa(const struct eh_state *state, struct unwind_rule *rule)
+static void eh_rule_cfa_sigsafe(const struct eh_state *state, struct unwind_rule *rule)
 {
     u32 form = EH_FORM_REG, reg = state->cfa_reg;
     rule->cfa_off = state->cfa_off;
@@ -245,7 +246,7 @@ static void eh_rule_cfa(const struct eh_state *state, struct unwind_rule *rule)
     }
 }
 
-static void eh_rule_registers(const struct eh_state *state, struct unwind_rule *rule)
+static void eh_rule_registers_sigsafe(const struct eh_state *state, struct unwind_rule *rule)
 {
     switch (state->rbp.how) {
     case EH_SAME:
@@ -283,7 +284,7 @@ static void eh_rule_registers(const struct eh_state *state, struct unwind_rule *
 #define RULE_PROBES 256
 
 /* Return the index of `rule` in the table, added if new; 0 if there is no room. */
-static u32 eh_intern_rule(struct rule_table *table, const struct unwind_rule *rule, struct cfi_result *result)
+static u32 eh_intern_rule_sigsafe(struct rule_table *table, const struct unwind_rule *rule, struct cfi_result *result)
 {
     u32 kinds = rule->cfa_kind | (u32)rule->rbp_kind << 4 | (u32)rule->ra_kind << 8 |
                          (u32)rule->cfa_reg << 12;
@@ -309,16 +310,16 @@ static u32 eh_intern_rule(struct rule_table *table, const struct unwind_rule *ru
     return table->count - 1;
 }
 
-static u32 eh_state_rule(const struct eh_state *state, int is_signal_frame, struct rule_table *table,
-                         struct cfi_result *result)
+static u32 eh_state_rule_sigsafe(const struct eh_state *state, int is_signal_frame, struct rule_table *table,
+                                 struct cfi_result *result)
 {
     struct unwind_rule rule = {CFA_NONE, RBP_SAME, RA_AT_CFA, 0, 0, 0, 0, 0};
     if (is_signal_frame && state->ra.how == EH_IN_UCONTEXT) {
         rule.cfa_kind = CFA_SIGNAL;
-        return eh_intern_rule(table, &rule, result);
+        return eh_intern_rule_sigsafe(table, &rule, result);
     }
-    eh_rule_cfa(state, &rule);
-    eh_rule_registers(state, &rule);
+    eh_rule_cfa_sigsafe(state, &rule);
+    eh_rule_registers_sigsafe(state, &rule);
     if (rule.cfa_kind == CFA_UNSUPPORTED || rule.ra_kind == RA_UNSUPPORTED) {
         /* One rule for all of them; but a frame can be known as the root without its CFA. */
         struct unwind_rule unsupported = {CFA_UNSUPPORTED, RBP_UNDEFINED, RA_UNSUPPORTED, 0, 0, 0, 0, 0};
@@ -326,5 +327,5 @@ static u32 eh_state_rule(const struct eh_state *state, int is_signal_frame, stru
             unsupported.ra_kind = RA_UNDEFINED;
         rule = unsupported;
     }
-    return eh_intern_rule(table, &rule, result);
+    return eh_intern_rule_sigsafe(table, &rule, result);
 }

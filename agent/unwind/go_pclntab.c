@@ -112,7 +112,7 @@ static void go_row(struct go_rows *out, u64 pc_offset, const struct unwind_rule 
         out->count++;
         return;
     }
-    number = rule->cfa_kind == CFA_NONE ? 0 : eh_intern_rule(out->agent->rules, rule, &out->result);
+    number = rule->cfa_kind == CFA_NONE ? 0 : eh_intern_rule_sigsafe(out->agent->rules, rule, &out->result);
     if (number == out->last_rule)
         return;
     /* A function may begin where the row before was to begin: a signal's return address is looked up a byte below. */
