@@ -1,7 +1,7 @@
 /*
- * Looks for the descriptor of the profiler's ring among its own and turns on it, while it computes.
+ * Looks for the profiler's ring and turns on it, while it computes. What the ring is mapped to is its own memory, too; the
+ * descriptor should not be among its own.
  * usage: ringbreaker ATTACK [FILE]
- *   truncate  shortens the ring to nothing, when the profiler has mapped it
  *   punch     takes pages out of it, over and over
  *   garbage   writes random words over its header and its data, over and over
  *   positions moves what the header says of the ring's size and of what was read and written, over and over
@@ -21,6 +21,21 @@
 static const char *attack, *file;
 static volatile int stopping;
 static volatile unsigned long strikes;
+
+/* A second mapping of the ring, NULL while there is no first one. */
+static volatile uint64_t *ring_mapping(void)
+{
+    char line[512];
+    volatile uint64_t *found = NULL;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (maps && !found && fgets(line, sizeof line, maps))
+        if (strstr(line, "/memfd:flametap-ring"))
+            found = (uint64_t *)strtoul(line, NULL, 16);
+    if (maps)
+        fclose(maps);
+    /* An old size of 0: another mapping of the same pages, mremap(2). */
+    return found ? mremap((void *)found, 0, MAPPED_BYTES, MREMAP_MAYMOVE) : NULL;
+}
 
 /* The number of the ring's descriptor, -1 while there is none. */
 static int ring_find(void)
@@ -61,15 +76,12 @@ static void put_in_place(int fd)
         strikes++;
 }
 
-static void strike(int held, volatile uint64_t *ring, uint64_t *random)
+static void strike(volatile uint64_t *ring, uint64_t *random)
 {
     *random = *random * 6364136223846793005ULL + 1442695040888963407ULL;
-    if (strcmp(attack, "truncate") == 0) {
-        strikes += ftruncate(held, 0) == 0;
-        usleep(1000);
-    } else if (strcmp(attack, "punch") == 0) {
-        off_t at = (off_t)(*random >> 40) % MAPPED_BYTES & ~4095;
-        strikes += fallocate(held, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, 1 << 16) == 0;
+    if (strcmp(attack, "punch") == 0) {
+        uint64_t at = (*random >> 40) % (MAPPED_BYTES - (1 << 16)) & ~4095ULL;
+        strikes += madvise((char *)ring + at, 1 << 16, MADV_REMOVE) == 0;
         usleep(1000);
     } else if (strcmp(attack, "positions") == 0) {
         ring[2 + (*random >> 33) % 3] = *random >> (*random >> 58);
@@ -83,23 +95,21 @@ static void strike(int held, volatile uint64_t *ring, uint64_t *random)
 static void *attacker(void *unused)
 {
     uint64_t random = 1;
-    int fd;
-    while ((fd = ring_find()) < 0)
-        if (stopping)
-            return unused;
-    if (file) {
+    volatile uint64_t *ring;
+    int fd = -1;
+    while (file && !stopping && (fd = ring_find()) < 0)
+        continue;
+    if (fd >= 0)
         put_in_place(fd);
-        return unused;
-    }
-    int held = dup(fd);
-    volatile uint64_t *ring = mmap(NULL, MAPPED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, held, 0);
-    if (ring == MAP_FAILED)
+    while (!file && !stopping && !(ring = ring_mapping()))
+        continue;
+    if (file || stopping || ring == MAP_FAILED)
         return unused;
     while (!ring[3] && !stopping) /* until the first batch is on its way */
         usleep(1000);
     usleep(300000);
     while (!stopping)
-        strike(held, ring, &random);
+        strike(ring, &random);
     return unused;
 }
 
