@@ -5,7 +5,7 @@
  * Who writes what:
  *   our thread       everything, unless said otherwise (also called the sampler thread, which it is while it samples)
  *   signal handler   the `answer` part of the slot that its signal carries, `wanted` of a module, want_refresh,
- *                    want_modules, rule_cache, call_cache
+ *                    want_modules, rule_cache, call_cache; under rows_lock what function_rows.c compiles
  *   JS thread        `owner` of a slot, where Frida is the way in
  */
 #ifndef FLAMETAP_AGENT_H
@@ -31,6 +31,7 @@
 
 enum module_state { MODULE_RAW = 0, MODULE_READY = 1, MODULE_WITHOUT_CFI = 2 };
 #define WANTED_FROM_FILE 2                /* rows of mapped sections do not cover the code; the file may have more */
+#define WANTED_WHOLE 3                    /* a function cannot be compiled by itself */
 /* Which threads of the target had seccomp filters at the attach; from the host. */
 enum filtered { FILTERED_NOBODY = 0, FILTERED_OTHERS = 1, FILTERED_MAIN = 2 };
 enum clocks { CLOCKS_CPU_TIMERS = 1, CLOCKS_LENT = 2 };    /* bits */
@@ -72,19 +73,30 @@ struct memory_map {
     u64 retired_ns;
 };
 
-/* The rows of a module (rules.h), in pages of their own. */
+/* A function of a module: sorted by start, up to the next one. */
+struct function_entry {
+    u32 start;                            /* relative to text_start */
+    volatile u32 rows_at;                 /* function_rows.c: where its rows are, or its FDE: from the section's start */
+};
+
+/* The rows of a module (rules.h), in pages of their own: all, or those of the functions that stacks have contained. */
 struct cfi_table {
     struct cfi_table *next_retired;
+    struct cfi_table *volatile more;      /* where this one has no rule; may be 0 */
     u64 bytes;                            /* of this allocation */
-    u32 row_count;
-    u32 reserved;
-    struct cfi_row rows[];
+    u64 section_file_addr;                /* .eh_frame; for functions */
+    volatile u32 row_count;               /* for functions: of words in use, and changed under rows_lock */
+    u32 row_limit;
+    u32 function_count;                   /* 0: the rows are those of the whole module, sorted */
+    volatile u32 is_closed;               /* no more functions are compiled */
+    struct function_entry *functions;
+    struct cfi_row *rows;
 };
 
 struct module {
     u32 module_id;                        /* equals the index; 0 stands for no module */
     volatile u32 state;                   /* enum module_state */
-    volatile u32 wanted;                  /* set when a stack contains its code: 1, or WANTED_FROM_FILE */
+    volatile u32 wanted;                  /* set when a stack contains its code: 1, WANTED_FROM_FILE or _WHOLE */
     u32 injected;                         /* Frida's agent: never compiled */
     u64 device;
     u64 inode;
@@ -97,6 +109,7 @@ struct module {
     u64 text_end;
     u64 eh_frame;                         /* file_addr, 0 if none */
     u64 eh_frame_limit;                   /* file_addr where its segment ends */
+    u64 eh_frame_hdr;                     /* file_addr, 0 if none */
     u64 headers;                          /* runtime_addr of the ELF header, 0 if not mapped */
     u64 line_start;                       /* address range of one of its mappings in /proc/self/maps */
     u64 line_end;
@@ -233,6 +246,10 @@ struct agent {
     volatile u64 *rule_cache;
     volatile u64 *call_cache;             /* results of code inspections, by address: frame.c */
     struct rule_table *rules;
+    struct function_scratch *function_scratch; /* function_rows.c */
+    volatile u32 rows_lock;               /* 1: a thread compiles rows */
+    u64 function_rows;                    /* number of rows compiled under it … */
+    u64 whole_rows;                       /* … and of those of whole modules */
 
     struct trace_slot *traces;
     u32 trace_count;

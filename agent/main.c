@@ -30,6 +30,7 @@ static void agent_free(struct agent *a)
     pages_free((void *)a->rule_cache, RULE_CACHE_SLOTS * 8);
     pages_free((void *)a->call_cache, CALL_CACHE_SLOTS * 8);
     pages_free(a->rules, sizeof(struct rule_table));
+    pages_free(a->function_scratch, sizeof(struct function_scratch));
     pages_free(a->traces, sizeof(struct trace_slot) * TRACE_SLOTS);
     pages_free(a->stack_copy, STACK_COPY_BYTES);
     pages_free(a->parked_frames, MAX_FRAMES * 8);
@@ -53,12 +54,15 @@ static int agent_allocate(struct agent *a)
     a->rule_cache = agent_pages(a, RULE_CACHE_SLOTS * 8);
     a->call_cache = agent_pages(a, CALL_CACHE_SLOTS * 8);
     a->rules = agent_pages(a, sizeof(struct rule_table));
+    a->function_scratch = agent_pages(a, sizeof(struct function_scratch));
     a->traces = agent_pages(a, sizeof(struct trace_slot) * TRACE_SLOTS);
     a->stack_copy = agent_pages(a, STACK_COPY_BYTES);
     a->parked_frames = agent_pages(a, MAX_FRAMES * 8);
     a->text = agent_pages(a, SCRATCH_BYTES);
-    return a->modules && a->slots && a->rule_cache && a->call_cache && a->rules && a->traces && a->stack_copy &&
-                   a->parked_frames && a->text ? outboxes_new(a) : -1;
+    if (!a->modules || !a->slots || !a->rule_cache || !a->call_cache || !a->rules || !a->function_scratch || !a->traces ||
+        !a->stack_copy || !a->parked_frames || !a->text)
+        return -1;
+    return outboxes_new(a);
 }
 
 /* Find our own code and libc's: in libc's code, the handler may change registers as libc does. */

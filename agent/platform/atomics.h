@@ -60,6 +60,18 @@ static void store_release_u64(volatile u64 *p, u64 value)
     COMPILER_BARRIER();
 }
 
+/* Tell the CPU that the thread waits for another one. */
+static void cpu_pause_sigsafe(void)
+{
+    __builtin_ia32_pause();
+}
+
+/* Take a lock, unless another thread has it. It is given back by store_release_u32. */
+static u32 try_lock_sigsafe(volatile u32 *lock)
+{
+    return *lock == 0 && __atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE) == 0;
+}
+
 /* Read the time stamp counter, which has a constant rate on every x86-64 machine whose Linux uses it for
  * CLOCK_MONOTONIC. */
 static u64 read_tsc_sigsafe(void)

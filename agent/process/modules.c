@@ -104,6 +104,7 @@ static void module_find_eh_frame(struct agent *a, struct module *m, const struct
     if (reader.failed)
         return;
     m->eh_frame = address;
+    m->eh_frame_hdr = header->vaddr;
     for (i = 0; i < count; i++) {
         const struct elf_segment *s = &segments[i];
         if (s->type == PT_LOAD_ && m->eh_frame >= s->vaddr && m->eh_frame < s->vaddr + s->filesz)

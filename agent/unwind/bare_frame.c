@@ -70,15 +70,16 @@ static u32 call_goal_sigsafe(struct unwinder *u, u64 return_address)
  * goes to the same gap between functions with rows. Context: signal. */
 static u32 may_call_bare_sigsafe(struct unwinder *u, const struct code_range *range, u64 return_address)
 {
-    const struct module *m = &u->agent->modules[range->module];
-    const struct cfi_table *table = m->table;       /* the sampler may take it away at any moment */
-    u64 target, base = m->load_bias + m->text_start;
+    struct module *m = &u->agent->modules[range->module];
+    struct rows_view at_target, at_pc;
+    u64 target;
     u32 goal = call_goal_sigsafe(u, return_address);
     if (goal != GOAL_DIRECT)
         return goal == GOAL_ANY;
-    return table && call_target_sigsafe(u, return_address, &target) && target && target <= u->pc && target >= range->start &&
-           target - base >= table->rows[0].pc_offset &&
-           row_in_table_sigsafe(table, (u32)(target - base)) == row_in_table_sigsafe(table, (u32)(u->pc - base));
+    return call_target_sigsafe(u, return_address, &target) && target && target <= u->pc && target >= range->start &&
+           rows_around_sigsafe(u->agent, m, target, &at_target) == ROWS_HERE &&
+           rows_around_sigsafe(u->agent, m, u->pc, &at_pc) == ROWS_HERE &&
+           at_target.rows + at_target.at == at_pc.rows + at_pc.at;
 }
 
 /* Return whether `return_address` in the word below `cfa` is that of the leaf's caller; sets the caller's rbp. Context:
@@ -125,10 +126,9 @@ static u32 step_bare_from_sigsafe(struct unwinder *u, const struct code_range *r
 static u32 step_bare_sigsafe(struct unwinder *u)
 {
     const struct code_range *range = code_range_sigsafe(u->map, u->pc);
-    const struct cfi_table *table = range && range->module ? u->agent->modules[range->module].table : (struct cfi_table *)0;
     u64 starts[16], start;
     u32 count = 1, i, j;
-    if (!u->gregs || !table || !table->row_count)
+    if (!u->gregs || !range || !range->module || !u->agent->modules[range->module].table)
         return 0;
     starts[0] = u->sp & ~7ULL;
     for (i = 0; i < GREG_RSP; i++) {

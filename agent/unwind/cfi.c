@@ -280,7 +280,7 @@ int cfi_compile(const struct cfi_input *input, struct rule_table *table, struct 
 {
     u64 cie_count, fde_count;
     result->row_count = result->fde_count = result->bad_fde_count = 0;
-    result->unsupported_row_count = result->rules_full = 0;
+    result->unsupported_row_count = result->rules_full = result->lock_tries = result->rules_busy = 0;
     if (!eh_is_usable(input))
         return -1;
     if (table->count == 0) {

@@ -20,6 +20,8 @@ struct cfi_result {
     unsigned int bad_fde_count;           /* malformed FDEs, skipped: their code gets rule 0 */
     unsigned int unsupported_row_count;
     unsigned int rules_full;              /* 1: the rule table was full; such rows are rule 0 */
+    unsigned int lock_tries;              /* how often a thread tries to have the rule table's lock; 0: until it has it */
+    unsigned int rules_busy;              /* 1: it never had it; such rows are rule 0 */
 };
 
 /*

@@ -283,31 +283,50 @@ static void eh_rule_registers_sigsafe(const struct eh_state *state, struct unwin
 /* Bounds the search if offsets were chosen to collide; at half load real ones need fewer than ten probes. */
 #define RULE_PROBES 256
 
-/* Return the index of `rule` in the table, added if new; 0 if there is no room. */
-static u32 eh_intern_rule_sigsafe(struct rule_table *table, const struct unwind_rule *rule, struct cfi_result *result)
+/* Find `rule` in the table. Returns its index + 1; 0 if it is new, with `*empty` where it belongs, or RULE_HASH_SLOTS if
+ * there is no place for it. */
+static u32 eh_find_rule_sigsafe(const struct rule_table *table, const struct unwind_rule *rule, u32 *empty)
 {
     u32 kinds = rule->cfa_kind | (u32)rule->rbp_kind << 4 | (u32)rule->ra_kind << 8 |
                          (u32)rule->cfa_reg << 12;
     u32 hash = kinds * 0x9e3779b1U + (u32)rule->cfa_off * 0x85ebca6bU + (u32)rule->rbp_off * 0xc2b2ae35U +
                         (u32)rule->ra_off * 0x27d4eb2fU + (u32)rule->extra * 0x165667b1U;
     u32 slot = (hash ^ hash >> 15) & (RULE_HASH_SLOTS - 1), probes = 0;
-    for (; table->hash[slot]; slot = (slot + 1) & (RULE_HASH_SLOTS - 1)) {
+    for (; load_acquire_u32(&table->hash[slot]); slot = (slot + 1) & (RULE_HASH_SLOTS - 1)) {
         const struct unwind_rule *known = &table->rules[table->hash[slot] - 1];
         if (known->cfa_off == rule->cfa_off && known->rbp_off == rule->rbp_off && known->ra_off == rule->ra_off &&
             known->extra == rule->extra && known->cfa_kind == rule->cfa_kind && known->rbp_kind == rule->rbp_kind &&
             known->ra_kind == rule->ra_kind && known->cfa_reg == rule->cfa_reg)
-            return table->hash[slot] - 1;
+            return table->hash[slot];
         if (++probes > RULE_PROBES)
             break;
     }
-    if (table->count >= MAX_RULES || probes > RULE_PROBES) {
-        result->rules_full = 1;
-        return 0;
+    *empty = table->count >= MAX_RULES || probes > RULE_PROBES ? RULE_HASH_SLOTS : slot;
+    return 0;
+}
+
+/* Return the index of `rule` in the table, added if new; 0 if there is no room, or another thread adds one. */
+static u32 eh_intern_rule_sigsafe(struct rule_table *table, const struct unwind_rule *rule, struct cfi_result *result)
+{
+    u32 slot, tries = 0, number = eh_find_rule_sigsafe(table, rule, &slot);
+    if (number)
+        return number - 1;
+    while (!try_lock_sigsafe(&table->lock)) {
+        if (++tries == result->lock_tries) {
+            result->rules_busy = 1;
+            return 0;
+        }
+        cpu_pause_sigsafe();
     }
-    table->rules[table->count] = *rule;
-    table->count++;
-    table->hash[slot] = table->count;
-    return table->count - 1;
+    number = eh_find_rule_sigsafe(table, rule, &slot);
+    if (!number && slot < RULE_HASH_SLOTS) {
+        table->rules[table->count] = *rule;
+        number = ++table->count;
+        store_release_u32(&table->hash[slot], number);
+    }
+    store_release_u32(&table->lock, 0);
+    result->rules_full |= !number;
+    return number ? number - 1 : 0;
 }
 
 static u32 eh_state_rule_sigsafe(const struct eh_state *state, int is_signal_frame, struct rule_table *table,

@@ -1,6 +1,6 @@
 /*
- * Compile the unwind information of modules into tables of rows: from the mapped .eh_frame and, if a stack contains
- * code that it does not cover, from Go's own table and from the file's .debug_frame. Sampler thread only.
+ * Make the unwind information of modules ready for use: the mapped .eh_frame, a function at a time where it can be, and,
+ * if a stack contains code that it does not cover, Go's own table and the file's .debug_frame. Sampler thread only.
  */
 
 /* Returns 0 if the section contains nothing usable. */
@@ -9,7 +9,7 @@ static struct cfi_table *table_compile(struct agent *a, const struct cfi_input *
     u32 limit = cfi_row_limit(input);
     u64 scratch_bytes = limit ? cfi_scratch_bytes(input) : 0;
     void *scratch = scratch_bytes ? pages_new(scratch_bytes) : (void *)0;
-    struct cfi_table *table = scratch ? table_new(a, limit) : (struct cfi_table *)0;
+    struct cfi_table *table = scratch ? table_new(a, limit, 0) : (struct cfi_table *)0;
     struct cfi_result result;
     if (table && cfi_compile(input, a->rules, table->rows, limit, scratch, &result) == 0) {
         table_trim(a, table, result.row_count);
@@ -57,7 +57,8 @@ static void module_publish(struct agent *a, struct module *m, struct cfi_table *
     if (table && table != old) {
         if (!old)
             count_up(a, COUNTER_CFI_MODULES, 1);
-        count_up(a, COUNTER_CFI_ROWS, table->row_count - (old ? old->row_count : 0));
+        if (!table->function_count)
+            a->whole_rows += table->row_count - (old && !old->function_count ? old->row_count : 0);
         store_release_u64((volatile u64 *)&m->table, (u64)table);
         table_retire(a, old);
     }
@@ -85,28 +86,58 @@ static struct cfi_table *module_search_file(struct agent *a, struct module *m)
     return found;
 }
 
-/* Compile the rows of one module: from mapped sections first, then from its file. */
+/* Add the rows of the file to those of the module. Once for each module. */
+static void module_add(struct agent *a, struct module *m, struct cfi_table *found)
+{
+    struct cfi_table *old = m->table, *merged;
+    if (old && old->function_count) {
+        if (found)
+            a->whole_rows += found->row_count;
+        store_release_u64((volatile u64 *)&old->more, (u64)found);
+        return;
+    }
+    merged = table_merge(a, old, found);
+    module_publish(a, m, merged);
+    if (merged != found)
+        table_free(a, found);
+}
+
+/* Replace functions by the rows of the whole module, because one of them cannot be compiled by itself: it is too long, or
+ * its thread may not read memory. */
+static void module_compile_whole(struct agent *a, struct module *m)
+{
+    struct cfi_table *old = m->table, *whole = table_from_memory(a, m), *merged = table_merge(a, whole, old->more);
+    if (!whole) {
+        old->is_closed = 1;
+        return;
+    }
+    module_publish(a, m, merged);
+    if (merged != whole)
+        table_free(a, whole);
+}
+
+/* Make one module ready: mapped sections first, then its file. */
 static void module_compile(struct agent *a, struct module *m)
 {
     u64 started = now_ns_sigsafe();
     u32 wanted = m->wanted;
-    struct cfi_table *found, *merged;
+    struct cfi_table *found;
     m->wanted = 0;
     if (m->state == MODULE_RAW) {
-        found = table_from_memory(a, m);
+        found = table_by_functions(a, m);
+        if (!found)
+            found = table_from_memory(a, m);
         if (!found && !m->file_searched) {
             found = module_search_file(a, m);
             m->file_searched = 1;
         }
         module_publish(a, m, found);
     } else if (wanted == WANTED_FROM_FILE && !m->file_searched) {
-        found = module_search_file(a, m);
-        merged = table_merge(a, m->table, found);
-        module_publish(a, m, merged);
-        if (merged != found)
-            table_free(a, found);
+        module_add(a, m, module_search_file(a, m));
         /* Only after the table is published: handlers keep what they find in the rule cache. */
         store_release_u32(&m->file_searched, 1);
+    } else if (wanted == WANTED_WHOLE && m->table && m->table->function_count && !m->table->is_closed) {
+        module_compile_whole(a, m);
     }
     count_up(a, COUNTER_CFI_COMPILE_NS, now_ns_sigsafe() - started);
 }

@@ -233,10 +233,10 @@ static void go_rows_of(const struct go_table *t, const struct module *m, struct 
 /* Return the rows of a Go table; 0 if there are none. */
 static struct cfi_table *go_compile(struct agent *a, const struct module *m, const struct go_table *t)
 {
-    struct go_rows out = {a, (struct cfi_row *)0, 0, 0, {0, 0, 0, 0, 0}};
+    struct go_rows out = {a, (struct cfi_row *)0, 0, 0, {0}};
     struct cfi_table *table;
     go_rows_of(t, m, &out);
-    table = out.count > 1 ? table_new(a, out.count) : (struct cfi_table *)0;
+    table = out.count > 1 ? table_new(a, out.count, 0) : (struct cfi_table *)0;
     if (!table)
         return table;
     out.rows = table->rows;

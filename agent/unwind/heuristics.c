@@ -73,17 +73,20 @@ static u32 follows_call_sigsafe(struct unwinder *u, u64 return_address)
 static u32 is_entry_of_sigsafe(struct unwinder *u, u64 target, u64 pc)
 {
     const struct code_range *range = code_range_sigsafe(u->map, pc);
-    const struct module *m = range && range->module ? &u->agent->modules[range->module] : (const struct module *)0;
-    const struct cfi_table *table = m && m->state == MODULE_READY ? m->table : (const struct cfi_table *)0;
-    const struct unwind_rule *rules = u->agent->rules->rules;
-    u32 row, entry;
-    if (!table || !table->row_count || target < m->start)
+    struct module *m = range && range->module ? &u->agent->modules[range->module] : (struct module *)0;
+    const struct unwind_rule *rules = u->agent->rules->rules, *first;
+    struct rows_view at_target, at_pc;
+    u32 row;
+    if (!m || m->state != MODULE_READY || target < m->start || !m->table ||
+        rows_around_sigsafe(u->agent, m, pc, &at_pc) == ROWS_NOT_READY)
         return 1;
-    entry = row_in_table_sigsafe(table, (u32)(target - m->load_bias - m->text_start));
-    for (row = row_in_table_sigsafe(table, (u32)(pc - m->load_bias - m->text_start)); row > entry; row--)
-        if (rules[table->rows[row].rule].cfa_kind == CFA_NONE)
+    if (rows_around_sigsafe(u->agent, m, target, &at_target) != ROWS_HERE)
+        return 0;
+    for (row = at_pc.rows == at_target.rows ? at_pc.at : at_target.at; row > at_target.at; row--)
+        if (rules[at_pc.rows[row].rule].cfa_kind == CFA_NONE)
             return 0;
-    return rules[table->rows[entry].rule].cfa_kind == CFA_RSP && rules[table->rows[entry].rule].cfa_off == 8;
+    first = &rules[at_target.rows[at_target.at].rule];
+    return at_pc.rows == at_target.rows && first->cfa_kind == CFA_RSP && first->cfa_off == 8;
 }
 
 /* Return whether the call before `return_address` calls the current function: its target is a little before our pc.

@@ -7,26 +7,34 @@
 
 static void table_free(struct agent *a, struct cfi_table *table)
 {
-    if (table) {
+    while (table) {
+        struct cfi_table *more = table->more;
         a->held_bytes -= table->bytes;
         pages_free(table, table->bytes);
+        table = more;
     }
 }
 
-static struct cfi_table *table_new(struct agent *a, u32 row_limit)
+/* Return a table with room for rows and, if they are compiled one at a time, for functions. */
+static struct cfi_table *table_new(struct agent *a, u32 row_limit, u32 functions)
 {
-    u64 bytes = (sizeof(struct cfi_table) + (u64)row_limit * sizeof(struct cfi_row) + 4095) & ~4095ULL;
+    u64 rows_at = sizeof(struct cfi_table) + (u64)functions * sizeof(struct function_entry);
+    u64 bytes = (rows_at + (u64)row_limit * sizeof(struct cfi_row) + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
     struct cfi_table *table = agent_pages(a, bytes);
-    if (table)
+    if (table) {
         table->bytes = bytes;
+        table->row_limit = row_limit;
+        table->functions = (struct function_entry *)(table + 1);
+        table->rows = (struct cfi_row *)(table->functions + functions);
+    }
     return table;
 }
 
 /* Free the pages after the last row: the number of rows was overestimated. */
 static void table_trim(struct agent *a, struct cfi_table *table, u32 row_count)
 {
-    u64 used = (sizeof *table + (u64)row_count * sizeof(struct cfi_row) + 4095) & ~4095ULL;
-    table->row_count = row_count;
+    u64 used = (sizeof *table + (u64)row_count * sizeof(struct cfi_row) + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
+    table->row_count = table->row_limit = row_count;
     if (table->bytes > used) {
         pages_free((u8 *)table + used, table->bytes - used);
         a->held_bytes -= table->bytes - used;
@@ -34,7 +42,7 @@ static void table_trim(struct agent *a, struct cfi_table *table, u32 row_count)
     }
 }
 
-/* Merge two tables: `second` applies where `first` has no rule. Returns one of them if the other is 0; `first` if there
+/* Merge two tables of whole modules: `second` applies where `first` has no rule. Returns one of them if the other is 0; `first` if there
  * is no memory. */
 static struct cfi_table *table_merge(struct agent *a, struct cfi_table *first, struct cfi_table *second)
 {
@@ -42,7 +50,7 @@ static struct cfi_table *table_merge(struct agent *a, struct cfi_table *first, s
     u32 i = 0, j = 0, count = 0, first_rule = 0, second_rule = 0, rule, at;
     if (!first || !second)
         return first ? first : second;
-    merged = table_new(a, first->row_count + second->row_count);
+    merged = table_new(a, first->row_count + second->row_count, 0);
     if (!merged)
         return first;
     while (i < first->row_count || j < second->row_count) {

@@ -1,6 +1,6 @@
 /*
  * Find the unwind rule for a pc: the map of code, the rows of its module, and a cache of both. All of this may run in
- * the handler: no libc, no locks, no allocation, bounded loops.
+ * the handler: no libc, no allocation, bounded loops.
  */
 
 static const struct code_range *code_range_sigsafe(const struct memory_map *map, u64 pc)
@@ -28,29 +28,6 @@ static const struct memory_range *stack_range_sigsafe(const struct memory_map *m
             high = middle;
     }
     return low < map->stack_count && map->stacks[low].start <= sp ? &map->stacks[low] : (const struct memory_range *)0;
-}
-
-/* Return the row for `offset` into the text; 0 if it is before the first row. The table must have rows. */
-static u32 row_in_table_sigsafe(const struct cfi_table *table, u32 offset)
-{
-    u32 low = 0, high = table->row_count;
-    while (high - low > 1) {
-        u32 middle = (low + high) / 2;
-        if (table->rows[middle].pc_offset <= offset)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-static u32 rule_in_module_sigsafe(const struct module *m, u64 pc)
-{
-    const struct cfi_table *table = m->table;
-    u32 offset = (u32)(pc - m->load_bias - m->text_start);
-    if (!table || !table->row_count || offset < table->rows[0].pc_offset)
-        return 0;
-    return table->rows[row_in_table_sigsafe(table, offset)].rule;
 }
 
 /*
@@ -99,6 +76,8 @@ static u32 rule_for_sigsafe(struct agent *a, const struct memory_map *map, u64 p
     u32 generation = a->cache_generation & 0xff;
     u64 entry = a->rule_cache[index];
     const struct code_range *range;
+    struct rows_view view;
+    enum rows_found found;
     struct module *m;
     u32 rule, searched;
 
@@ -118,7 +97,10 @@ static u32 rule_for_sigsafe(struct agent *a, const struct memory_map *map, u64 p
         return RULE_NOT_READY;
     }
     searched = load_acquire_u32(&m->file_searched); /* before the look-up: see module_compile */
-    rule = m->state == MODULE_READY ? rule_in_module_sigsafe(m, pc) : 0;
+    found = m->state == MODULE_READY ? rows_around_sigsafe(a, m, pc, &view) : ROWS_NONE;
+    if (found == ROWS_NOT_READY)
+        return RULE_NOT_READY;
+    rule = found == ROWS_HERE ? view.rows[view.at].rule : 0;
     if (!rule && !searched) {
         m->wanted = WANTED_FROM_FILE;
         a->want_modules = 1;

@@ -51,10 +51,12 @@ struct unwind_rule {
 
 #define MAX_RULES 65535
 
-/* Append-only; `hash` holds rule index + 1 at the slot of the rule's hash, open addressing, 0 = empty. */
+/* Append-only, so that it is searched without the lock; `hash` holds rule index + 1 at the slot of the rule's hash, open
+ * addressing, 0 = empty. */
 #define RULE_HASH_SLOTS 131072
 struct rule_table {
-    unsigned int count;
+    volatile unsigned int lock;
+    volatile unsigned int count;
     struct unwind_rule rules[MAX_RULES];
     unsigned int hash[RULE_HASH_SLOTS];
 };

@@ -64,7 +64,13 @@ static u32 section_bytes(const struct outbox *box)
 /* Return the bytes of the tables that were never used: the kernel allocates pages when they are touched. */
 static u64 bytes_untouched(const struct agent *a)
 {
-    return (MAX_MODULES - 1 - (u64)a->module_count) * sizeof(struct module) +
+    u64 rows = 0;
+    u32 i;
+    for (i = 1; i <= a->module_count; i++) {
+        const struct cfi_table *table = a->modules[i].table;
+        rows += table ? table->row_limit - table->row_count : 0;
+    }
+    return rows * sizeof(struct cfi_row) + (MAX_MODULES - 1 - (u64)a->module_count) * sizeof(struct module) +
            (MAX_THREADS - (u64)a->slot_count) * sizeof(struct thread_slot) +
            (MAX_RULES - (u64)a->rules->count) * sizeof(struct unwind_rule);
 }
@@ -82,6 +88,7 @@ static void ring_flush(struct agent *a, u64 now_ns)
 
     a->last_flush_ns = now_ns;
     ring->counters[COUNTER_BYTES_HELD] = a->held_bytes - bytes_untouched(a);
+    ring->counters[COUNTER_CFI_ROWS] = a->whole_rows + a->function_rows;
     header.magic = BATCH_MAGIC;
     header.version = ABI_VERSION;
     header.section_count = (a->modules_out.records != 0) + (u32)(a->threads_out.records != 0) +

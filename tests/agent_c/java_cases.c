@@ -98,13 +98,14 @@ static void world_new(u32 count)
     m->text_start = ROOT;
     m->text_end = ROOT + 0x1000;
     m->file_searched = 1;
-    m->table = calloc(1, sizeof *m->table + sizeof(struct cfi_row));
+    m->table = calloc(1, sizeof *m->table);
+    m->table->rows = calloc(1, sizeof(struct cfi_row));
     m->table->row_count = 1;
     m->table->rows[0].rule = 1;
     agent.modules[2] = *m;
     agent.modules[2].text_start = BARE;
     agent.modules[2].text_end = BARE + 0x1000;
-    agent.modules[2].table = calloc(1, sizeof *m->table + sizeof(struct cfi_row));
+    agent.modules[2].table = calloc(1, sizeof *m->table);
     recipe = agent.recipes[0];
     for (u32 i = 0; i < RECIPE_WORDS; i++)
         recipe[i] = ABSENT;

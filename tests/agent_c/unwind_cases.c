@@ -62,7 +62,8 @@ static void world_new(u32 words)
     m->state = MODULE_READY;
     m->text_start = CODE;
     m->text_end = CODE_END;
-    m->table = calloc(1, sizeof *m->table + RULE_COUNT * sizeof(struct cfi_row));
+    m->table = calloc(1, sizeof *m->table);
+    m->table->rows = calloc(RULE_COUNT, sizeof(struct cfi_row));
     m->table->row_count = RULE_COUNT;
     m->file_searched = 1;
     for (u32 i = 0; i < RULE_COUNT; i++) {

@@ -86,7 +86,8 @@ static void world_new(void)
         m->text_end = m->text_start + 0x1000;
         m->file_searched = 1;
         m->image_bias = i == 2 ? 7 : 0;
-        m->table = calloc(1, sizeof *m->table + sizeof(struct cfi_row));
+        m->table = calloc(1, sizeof *m->table);
+        m->table->rows = calloc(1, sizeof(struct cfi_row));
         m->table->row_count = 1;
         m->table->rows[0].rule = i;
     }

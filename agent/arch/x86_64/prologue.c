@@ -180,22 +180,21 @@ static u32 frame_bytes_in_code_sigsafe(const u8 *code, u64 bytes)
 
 /* Find the last place before `pc` where rbp was set, by the rows: returns the runtime_addr after it or, where the stack
  * was realigned, a little later. 0 if the rows do not say. */
-static u64 rbp_set_sigsafe(const struct agent *a, const struct module *m, u64 pc, u32 *is_realigned)
+static u64 rbp_set_sigsafe(struct agent *a, struct module *m, u64 pc, u32 *is_realigned)
 {
-    const struct cfi_table *table = m->table;
+    struct rows_view view;
     u32 row, looked;
-    if (m->state != MODULE_READY || !table || !table->row_count)
+    if (m->state != MODULE_READY || rows_around_sigsafe(a, m, pc, &view) != ROWS_HERE)
         return 0;
-    row = row_in_table_sigsafe(table, (u32)(pc - m->load_bias - m->text_start));
-    for (looked = 0; row > 0 && looked < PROLOGUE_ROWS_MAX; row--, looked++) {
-        const struct unwind_rule *rule = &a->rules->rules[table->rows[row].rule];
-        const struct unwind_rule *before = &a->rules->rules[table->rows[row - 1].rule];
+    for (row = view.at, looked = 0; row > 0 && looked < PROLOGUE_ROWS_MAX; row--, looked++) {
+        const struct unwind_rule *rule = &a->rules->rules[view.rows[row].rule];
+        const struct unwind_rule *before = &a->rules->rules[view.rows[row - 1].rule];
         if (rule->cfa_kind == CFA_NONE)
             return 0;
         *is_realigned = rule->cfa_kind == CFA_DEREF_RBP && before->cfa_kind == CFA_REG;
         if (*is_realigned ||
             (rule->cfa_kind == CFA_RBP && before->cfa_kind == CFA_RSP && before->cfa_off == rule->cfa_off))
-            return m->load_bias + m->text_start + table->rows[row].pc_offset;
+            return m->load_bias + m->text_start + view.rows[row].pc_offset;
     }
     return 0;
 }
