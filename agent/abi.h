@@ -34,11 +34,13 @@
  *  10  threads of the kernel: KERNEL_CODE
  *  11  HotSpot: places in its stubs, recipes that want no inlined methods; JavaScript: code of regular expressions
  *  12  which thread holds the lock that a thread waits for
+ *  13  the lock that a thread holds at the moment of its stack
+ *  14  GUESSED_CALLER and its verdict
  */
 #ifndef FLAMETAP_ABI_H
 #define FLAMETAP_ABI_H
 
-#define ABI_VERSION 13
+#define ABI_VERSION 14
 #define RING_MAGIC 0x31474e4952505446ULL  /* "FTPRING1" */
 #define BATCH_MAGIC 0x48435442U           /* "BTCH" */
 #define RING_HEADER_BYTES 4096
@@ -48,8 +50,9 @@
 /* A frame is one u64. Bits 63..56 say what it is. */
 #define FRAME_KIND_SHIFT 56
 #define FRAME_KIND_MODULE 0               /* bits 55..40 module id (1..65535), bits 39..0 file_addr */
-#define FRAME_KIND_RUNTIME 1              /* bits 55..0 runtime_addr: code that belongs to no file; or KERNEL_CODE */
+#define FRAME_KIND_RUNTIME 1              /* bits 55..0 runtime_addr: code that belongs to no file; or one of these: */
 #define KERNEL_CODE 0xffffffffffffULL     /* what a thread of the kernel runs */
+#define GUESSED_CALLER 0xfffffffffffeULL  /* the frame before it was called by the next one, or by another function */
 #define FRAME_KIND_MANAGED 2              /* a function of an interpreted program: bits 55..32 position in its code in
                                            * units of the runtime, NO_POSITION if unknown; bits 31..0 code id */
 #define FRAME_KIND_EVAL 3                 /* as kind MODULE: the interpreter's loop, which runs the managed frames that
@@ -75,12 +78,13 @@ enum thread_state {
 
 enum verdict {
     VERDICT_COMPLETE = 0,                 /* root reached, by CFI all the way */
-    VERDICT_GUESSED = 1,                  /* root reached, a step by frame pointer or scan among them */
-    VERDICT_TRUNCATED_DEPTH = 2,          /* more than MAX_FRAMES */
-    VERDICT_NO_UNWIND_INFO = 3,           /* no row and no frame pointer; fault_module says where */
-    VERDICT_BAD_MEMORY = 4,               /* the next frame is not on the stack */
-    VERDICT_UNSUPPORTED_RULE = 5,         /* a rule that is not interpreted */
-    VERDICT_NO_STACK = 6,                 /* trace 0: CPU time whose stack was never seen */
+    VERDICT_GUESSED = 1,                  /* root reached, a step by frame pointer or a likely word among them */
+    VERDICT_SCANNED = 2,                  /* root reached, but a caller is just the first word that can be one: GUESSED_CALLER */
+    VERDICT_TRUNCATED_DEPTH = 3,          /* more than MAX_FRAMES */
+    VERDICT_NO_UNWIND_INFO = 4,           /* no row and no frame pointer; fault_module says where */
+    VERDICT_BAD_MEMORY = 5,               /* the next frame is not on the stack */
+    VERDICT_UNSUPPORTED_RULE = 6,         /* a rule that is not interpreted */
+    VERDICT_NO_STACK = 7,                 /* trace 0: CPU time whose stack was never seen */
 };
 
 /* Every loss and every cost has a counter. They live in the ring header, so the host reads them at any time, also

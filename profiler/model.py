@@ -48,17 +48,23 @@ class Verdict(IntEnum):
     """The reliability of a stack (``agent/abi.h``: ``enum verdict``)."""
 
     COMPLETE = 0  # the root was reached, with call frame information for every step
-    GUESSED = 1  # the root was reached, with at least one step by frame pointer or by scanning
-    TRUNCATED_DEPTH = 2  # deeper than the limit
-    NO_UNWIND_INFO = 3  # stopped in code without usable unwind information
-    BAD_MEMORY = 4  # stopped at an address outside of the stack
-    UNSUPPORTED_RULE = 5  # stopped at a CFI rule that we do not interpret
-    NO_STACK = 6  # CPU time without a stack
+    GUESSED = 1  # the root was reached, with at least one step by frame pointer
+    SCANNED = 2  # the root was reached, but a caller may be another one: ``GUESSED_CALLER``
+    TRUNCATED_DEPTH = 3  # deeper than the limit
+    NO_UNWIND_INFO = 4  # stopped in code without usable unwind information
+    BAD_MEMORY = 5  # stopped at an address outside of the stack
+    UNSUPPORTED_RULE = 6  # stopped at a CFI rule that we do not interpret
+    NO_STACK = 7  # CPU time without a stack
 
     @property
     def root_reached(self) -> bool:
-        """True if the stack is complete down to its root."""
-        return self in (Verdict.COMPLETE, Verdict.GUESSED)
+        """True if the stack leads down to its root."""
+        return self <= Verdict.SCANNED
+
+    @property
+    def is_complete(self) -> bool:
+        """True if it does, and no caller is only the first that was possible."""
+        return self <= Verdict.GUESSED
 
 
 class ManagedVerdict(IntEnum):
@@ -152,6 +158,12 @@ NO_MODULE = 0
 
 KERNEL_FRAME = RawFrame(NO_MODULE, 0xFFFF_FFFF_FFFF)
 """What a thread of the kernel runs (agent/abi.h: KERNEL_CODE)."""
+
+GUESSED_CALLER = RawFrame(NO_MODULE, 0xFFFF_FFFF_FFFE)
+"""Stands between a function and a caller that may be another one (agent/abi.h)."""
+
+MARKS = (KERNEL_FRAME, GUESSED_CALLER)
+"""Frames that are no code."""
 
 MANAGED = -1
 """``RawFrame.module_id`` of the functions of interpreted programs."""

@@ -39,6 +39,10 @@ static u32 anchor_take_sigsafe(struct unwinder *u)
         anchor_find_sigsafe(u, u->sp);
     if (!u->anchor_sp)
         return 0;
+    if (u->frame_count && u->frames[u->frame_count - 1] == GUESSED_CALLER) {
+        u->frame_count--;                 /* that caller is not taken */
+        u->scanned_pc = 0;
+    }
     if (!u->guessed && u->frame_count)
         u->guessed_at = u->frame_count - 1;
     u->guessed = 1;                       /* frames of C may be missing */

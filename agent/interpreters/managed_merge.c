@@ -86,7 +86,7 @@ static void runs_place_by_loop_sigsafe(struct managed_walk *w, struct unwinder *
     u32 i, loops, run, is_whole;
     greenlet_end_by_loop_sigsafe(w, u, recipe);
     loops = loops_count_sigsafe(u, recipe, 0, u->frame_count);
-    is_whole = !w->is_cut && (u->verdict == VERDICT_COMPLETE || u->verdict == VERDICT_GUESSED);
+    is_whole = !w->is_cut && u->verdict <= VERDICT_SCANNED;
     if (is_whole)
         run_entering_drop_sigsafe(w, recipe, loops);
     if (is_whole && w->verdict != MANAGED_ENTERING && (loops < w->run_count || loops > w->run_count + 1) && w->verdict != MANAGED_TORN)
@@ -137,13 +137,14 @@ static void runs_place_sigsafe(struct managed_walk *w, struct unwinder *u, u32 f
 static void guess_take_back_sigsafe(struct managed_walk *w, struct unwinder *u)
 {
     u64 sp;
-    if (u->verdict != VERDICT_GUESSED || w->placed == w->run_count ||
+    if ((u->verdict != VERDICT_GUESSED && u->verdict != VERDICT_SCANNED) || w->placed == w->run_count ||
         (w->placed && w->runs[w->placed - 1].native >= u->guessed_at))
         return;
     sp = u->guessed_at ? w->cfas[u->guessed_at - 1] : w->leaf_sp;
     if (!sp || w->runs[w->placed].anchor <= sp)
         return;
     u->frame_count = u->guessed_at + 1;
+    u->scanned_pc = 0;
     u->sp = sp;
     u->verdict = VERDICT_NO_UNWIND_INFO;
 }
@@ -206,7 +207,7 @@ static u32 native_of_cut_run_sigsafe(struct managed_walk *w, const struct unwind
 /* Give runs without a native frame a place by their order. Context: signal. */
 static void runs_place_rest_sigsafe(struct managed_walk *w, const struct unwinder *u)
 {
-    u32 run, last = 0, is_whole = u->verdict == VERDICT_COMPLETE || u->verdict == VERDICT_GUESSED;
+    u32 run, last = 0, is_whole = u->verdict <= VERDICT_SCANNED;
     for (run = 0; run < w->run_count; run++) {
         if (w->runs[run].is_placed) {
             last = w->runs[run].native;

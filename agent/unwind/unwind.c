@@ -178,6 +178,14 @@ static void modules_foresee_sigsafe(struct unwinder *u)
     }
 }
 
+/* Note that the caller of the last frame is one that only may be right. Context: signal. */
+static void guess_mark_sigsafe(struct unwinder *u)
+{
+    if (u->cfas)
+        u->cfas[u->frame_count] = u->sp;
+    u->frames[u->frame_count++] = GUESSED_CALLER;
+}
+
 /* Walk on to the root from where `u` is. Context: signal. */
 static void unwind_on_sigsafe(struct unwinder *u)
 {
@@ -185,6 +193,7 @@ static void unwind_on_sigsafe(struct unwinder *u)
     u->fault_pc = 0;
     while ((u->anchor_sp || steps_by_packed_rules_sigsafe(u)) && u->frame_count + MANAGED_WORDS_MAX <= MAX_FRAMES) {
         u32 rule, has_stepped, was_guessed = u->guessed, java, is_bare_code, v8;
+        u32 was_scanned = u->scanned_pc != 0;
         u64 sp;
         if (u->anchor_sp)
             anchor_compare_sigsafe(u);
@@ -199,6 +208,8 @@ static void unwind_on_sigsafe(struct unwinder *u)
                 u->guessed_at = u->frame_count - 1;
             if (!has_stepped)
                 break;
+            if (!was_scanned && u->scanned_pc)
+                guess_mark_sigsafe(u);
             continue;
         }
         rule = rule_for_sigsafe(u->agent, u->map, u->pc);
@@ -238,12 +249,14 @@ static void unwind_on_sigsafe(struct unwinder *u)
             break;
         if (u->cfas)
             u->cfas[u->frame_count - 1] = u->sp;
+        if (!was_scanned && u->scanned_pc)
+            guess_mark_sigsafe(u);
     }
     /* A stale return address leads along a stale stack, which ends where later calls have written over it. */
     if (u->verdict == VERDICT_COMPLETE && u->scanned_pc && u->ends_in_zero)
         unwind_stop_sigsafe(u, VERDICT_NO_UNWIND_INFO, u->scanned_pc);
     if (u->verdict == VERDICT_COMPLETE && u->guessed)
-        u->verdict = VERDICT_GUESSED;
+        u->verdict = u->scanned_pc ? VERDICT_SCANNED : VERDICT_GUESSED;
     if (u->verdict == VERDICT_BAD_MEMORY && u->moves >= WINDOW_MOVES_MAX)
         unwind_stop_sigsafe(u, VERDICT_TRUNCATED_DEPTH, 0);
 }

@@ -29,6 +29,7 @@ import numpy.typing as npt
 
 from ..model import MANAGED, MANAGED_KINDS, NO_MODULE, FrameKind, Function
 from ..symbols.interpreters.function_origin import is_plumbing_of_any
+from ..symbols.names.table import GUESS
 
 Bools = npt.NDArray[np.bool_]
 
@@ -51,6 +52,8 @@ def traits(function: Function) -> int:
         return _IS_MANAGED | _IS_RUBY
     if function.kind in MANAGED_KINDS:
         return _IS_MANAGED
+    if function == GUESS:  # between native functions: functions of interpreters are never guessed
+        return _IS_PLUMBING
     if function.kind in _ALWAYS_SHOWN:
         return _IS_OURS
     if function.kind is FrameKind.UNKNOWN:

@@ -39,8 +39,9 @@ NO_PYTHON = (
     "no functions of Python, Java, JavaScript or Ruby were recorded: all stacks are one frame"
 )
 NO_FILE = "code outside of any file (JIT)"
-# Why a stack is incomplete, in the words of the summary.
+# Why a stack is not complete, in the words of the summary.
 CUT_BY = {
+    Verdict.SCANNED: "with a caller that is only likely ([guessed])",
     Verdict.TRUNCATED_DEPTH: "deeper than the limit",
     Verdict.NO_UNWIND_INFO: "code without unwind information",
     Verdict.BAD_MEMORY: "stack memory that could not be unwound",
@@ -346,7 +347,7 @@ def summary(
     cut = {
         verdict: status.verdict_cpu_ns.get(verdict.name, 0) / total_ns
         for verdict in Verdict
-        if total_ns and not verdict.root_reached
+        if total_ns and not verdict.is_complete
     }
     if sum(cut.values()) >= SHARE_SHOWN:
         whole = 1 - sum(cut.values())

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..model import KERNEL_FRAME, MANAGED, Module, RawFrame, SymbolSource
+from ..model import MANAGED, MARKS, Module, RawFrame, SymbolSource
 from ..wire.events import Code
 from .advice import MAX_DEBUG_INFO_BYTES
 from .background import BackgroundJobs
@@ -142,7 +142,7 @@ class Symbolizer:
         """
         by_module: dict[int, list[Address]] = {}
         for address_id, frame in addresses:
-            if frame == KERNEL_FRAME:
+            if frame in MARKS:
                 continue
             by_module.setdefault(frame.module_id, []).append((address_id, frame.addr))
         self._jit.submit(by_module.pop(0, ()), seen_ns)

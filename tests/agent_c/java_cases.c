@@ -470,7 +470,8 @@ static void case_threads_that_left_java(void)
     *(u8 *)(caller + 95) = 0xe8;          /* a call that returns to caller + 100 */
     stack[12] = caller + 100;             /* stale */
     take(BARE + 0x10, 10, 0x777, registers);
-    require(words[1] == ((u64)WORD_COMPILED << WORD_SHIFT | (caller + 100)) && u.managed_verdict == MANAGED_TORN,
+    require(words[1] == GUESSED_CALLER && words[2] == ((u64)WORD_COMPILED << WORD_SHIFT | (caller + 100)) &&
+                u.managed_verdict == MANAGED_TORN,
             "without the anchor a stale address is met");
     left_java_at(20, caller + 200, 0);
     for (u32 round = 0; round < 2; round++) { /* the pc of the anchor, or the call's */

@@ -341,7 +341,7 @@ static void case_return_address_found_by_scanning(void)
     stack[10] = RETURN_TO(1);
     root(1);
     walk((u64)page + 0x10, 0, 0x77, 1, NULL);
-    expect(VERDICT_GUESSED, 3, (u64[]){(u64)page + 0x10, (u64)page + 0x24, RETURN_TO(1) - 1});
+    expect(VERDICT_SCANNED, 4, (u64[]){(u64)page + 0x10, GUESSED_CALLER, (u64)page + 0x24, RETURN_TO(1) - 1});
 }
 
 /* Two pages of code, both with a call that ends at 0x25: one of module `first`, and one of no file. */
@@ -369,7 +369,8 @@ static void walk_over_words_of_ours(u8 *page)
     stack[10] = RETURN_TO(1);
     root(1);
     walk((u64)page + 4096 + 0x10, 0, 0x77, 1, NULL);
-    expect(VERDICT_GUESSED, 3, (u64[]){(u64)page + 4096 + 0x10, (u64)page + 4096 + 0x24, RETURN_TO(1) - 1});
+    expect(VERDICT_SCANNED, 4,
+           (u64[]){(u64)page + 4096 + 0x10, GUESSED_CALLER, (u64)page + 4096 + 0x24, RETURN_TO(1) - 1});
 }
 
 static void case_return_address_into_the_agent_left_over(void)
@@ -399,7 +400,7 @@ static void case_assembly_called_from_a_realigned_frame(void)
     stack[13] = RETURN_TO(1);
     root(1);
     walk((u64)page + 0x10, 0, 0, 1, NULL);
-    expect(VERDICT_GUESSED, 3, (u64[]){(u64)page + 0x10, RETURN_TO(3) - 1, RETURN_TO(1) - 1});
+    expect(VERDICT_SCANNED, 4, (u64[]){(u64)page + 0x10, GUESSED_CALLER, RETURN_TO(3) - 1, RETURN_TO(1) - 1});
 }
 
 static void call_put(u64 return_address, u64 target)

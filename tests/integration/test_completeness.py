@@ -26,7 +26,7 @@ NAMES = LOADED if float(os.environ.get("FLAMETAP_TEST_SECONDS", "0")) >= 5 else 
 def _cpu_ns(capture: Capture) -> tuple[int, int, int]:
     """All CPU time, that without a stack, and that of stacks that reach their root."""
     weights = capture.status().verdict_cpu_ns
-    complete = (each for each in Verdict if each.root_reached)
+    complete = (each for each in Verdict if each.is_complete)
     reached = sum(weights.get(verdict.name, 0) for verdict in complete)
     return sum(weights.values()), weights.get(Verdict.NO_STACK.name, 0), reached
 

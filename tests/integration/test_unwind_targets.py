@@ -3,13 +3,18 @@ not."""
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
+import cli
 from flametap.capture.live import Capture
 from flametap.model import Clock, Verdict
 from nightly import nightly
 from recording import ENOUGH_CPU_S, doubts, record, share_of, stacks
 from running import Start
+from stacks import read_folded
 
 pytestmark = pytest.mark.needs("attach", "gcc")
 
@@ -50,6 +55,23 @@ def test_a_program_without_any(start: Start, seconds: float) -> None:
     target.finish()
     assert share_of(capture, Verdict.COMPLETE) >= BAR, doubts(capture)
     assert has_chain(heaviest_stack(capture), "compute"), stacks(capture).heaviest()
+
+
+def test_a_caller_that_is_only_likely_is_marked(start: Start, tmp_path: Path) -> None:
+    """Code made at run time, without frames, called through a pointer."""
+    target, out = start("emulated"), tmp_path / "out.folded"
+    done = cli.run("record", "-p", target.pid, "-d", 0.5, "-r", 1000, "--budget", 0, "-o", out)
+    (report,) = target.finish()
+    done.assert_saved()
+    assert int(report.removeprefix("runs ")) > 0
+    folded = read_folded(out)
+    marked = folded.where(lambda stack: stack[-4:] == ("main", "emulate", "[guessed]", "[jit]"))
+    assert marked.total >= 0.95 * folded.total, (
+        folded.heaviest()
+    )  # it looks whether it shall stop, too
+    said = re.search(r"([0-9.]+)% with a caller that is only likely", done.stderr)
+    assert said, done.stderr
+    assert float(said[1]) >= 95
 
 
 def test_a_parked_thread_without_eh_frame(start: Start) -> None:

@@ -72,7 +72,7 @@ def _seen(capture: Capture) -> dict[str, Any]:
         "counters": status.counters,
         "handler_histogram": list(ring.handler_histogram()),
         "cpu_s": sum(weights.values()) / 1e9,
-        "complete_cpu_s": sum(weights.get(v.name, 0) for v in Verdict if v.root_reached) / 1e9,
+        "complete_cpu_s": sum(weights.get(v.name, 0) for v in Verdict if v.is_complete) / 1e9,
         "verdict_cpu_s": {name: ns / 1e9 for name, ns in weights.items() if ns},
         "verdict_modules": status.verdict_modules,
     }

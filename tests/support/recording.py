@@ -69,8 +69,8 @@ def record(
 
 
 def complete_share(capture: Capture) -> float:
-    """The part of the CPU weight whose stack reached its root."""
-    return share_of(capture, *(verdict for verdict in Verdict if verdict.root_reached))
+    """The part of the CPU weight whose stack is complete."""
+    return share_of(capture, *(verdict for verdict in Verdict if verdict.is_complete))
 
 
 def share_of(capture: Capture, *verdicts: Verdict) -> float:

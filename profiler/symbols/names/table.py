@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...model import KERNEL_FRAME, NO_MODULE, Frame, FrameKind, Function, RawFrame
+from ...model import GUESSED_CALLER, KERNEL_FRAME, NO_MODULE, Frame, FrameKind, Function, RawFrame
 from .packed_frames import PackedFrames
 
 JIT_MODULE = "[jit]"  # module name of code outside any file
@@ -31,6 +31,9 @@ COLLECTION = Function("[garbage collection]", "", kind=FrameKind.SYNTHETIC)
 
 KERNEL_THREAD = Function("[kernel thread]", "", kind=FrameKind.SYNTHETIC)
 """What a thread of the kernel does that works for the process: io_uring's, vhost's."""
+
+GUESS = Function("[guessed]", "", kind=FrameKind.SYNTHETIC)
+"""Stands between a function and a caller that may be another one."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,8 @@ def unnamed_function(frame: RawFrame, module_name: str) -> Function:
     """
     if frame == KERNEL_FRAME:
         return KERNEL_THREAD
+    if frame == GUESSED_CALLER:
+        return GUESS
     if frame.module_id == NO_MODULE:
         return Function(JIT_MODULE, JIT_MODULE, kind=FrameKind.UNKNOWN)
     module_name = module_name or f"[module {frame.module_id}]"

@@ -18,6 +18,7 @@ from flametap.analysis.shown_frames import StackReader
 from flametap.model import MANAGED, Clock, Frame, FrameKind, Function
 from flametap.profile.stacks import ROOT, TRUNCATED
 from flametap.profile.store import Profile
+from flametap.symbols.names.table import GUESS
 from profiles import apply, random_profile, stacks_of_tree
 from python_profiles import (
     CALL,
@@ -222,6 +223,8 @@ def test_masks() -> None:
     assert ALL.hidden_functions(found).tolist() == [False, True, False, False, False]
     assert PYTHON.hidden_functions(found).tolist() == [False, True, True, False, False]
     assert NATIVE.hidden_functions(found).tolist() == [True, False, False, False, False]
+    # Callers of Python's functions are never guessed, only those of native functions between.
+    assert traits(GUESS) == traits(CALL)
     modules, is_eval = np.array([MANAGED, 1, 1], np.int32), np.array([False, True, False])
     nameless = traits(Function("libpython+0x1", "libpython", kind=FrameKind.UNKNOWN))
     own = np.array([0, 0, 0], np.uint8)

@@ -306,7 +306,7 @@ def test_dump_as_json() -> None:
 
 
 def test_cut_reasons_cover_every_verdict_that_is_not_whole() -> None:
-    assert {v for v in Verdict if not v.root_reached} == set(recording.CUT_BY)
+    assert {v for v in Verdict if not v.is_complete} == set(recording.CUT_BY)
 
 
 def test_modules_say_their_share_and_what_they_lack() -> None:

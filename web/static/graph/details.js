@@ -1,6 +1,7 @@
 // The card with the details of one box. It follows the mouse, or is docked at the edge of the graph if
 // the box was selected by touch or keyboard.
 
+import { isGuess } from '../model/color.js';
 import { bar, byId, h, swatch } from '../page/dom.js';
 import { reconcile } from '../page/reconcile.js';
 import { explainKind, hasAssembly, hasCode, marginOf, originLabel } from '../model/explain.js';
@@ -28,13 +29,16 @@ function weightRow(label, ns, view, zoomNs, sample) {
 
 /** Returns [level, text]: whether the stacks through a box reach their root. */
 function stackNote(view, box) {
+  let isGuessed = false;
   for (let at = box; at > 0; at = view.boxes.parent[at]) {
     const f = view.functionOf(at);
+    if (f && isGuess(f)) isGuessed = true;
     if (f?.kind === 'synthetic' && f.name === '[truncated]') {
       return ['bad', 'Incomplete: these stacks end before their root'];
     }
     if (f?.kind === 'synthetic' && f.name === '[unattributed]') return ['bad', 'Stack never seen'];
   }
+  if (isGuessed) return ['fair', 'Stack reaches its root, by a guessed caller'];
   return ['good', 'Stack reaches its root'];
 }
 

@@ -1,14 +1,14 @@
 // Draws boxes on two canvases: one for the boxes, and one above it for the outlines of the hovered and
 // the selected box, so that moving the mouse does not redraw thousands of boxes.
 
-import { isQueued } from '../model/color.js';
+import { isGuess, isQueued } from '../model/color.js';
 import { ChangePaint } from './change_paint.js';
 import { fitLabel } from '../model/layout.js';
 import { formatCount } from '../model/format.js';
 
 const LABEL_PADDING = 5;
 const LEAST_LABEL_PX = 26; // the width of three letters
-const STRIPES_PX = 6; // between the stripes of time spent waiting for a CPU
+const STRIPES_PX = 6; // between the stripes of time spent waiting for a CPU, and of guesses
 
 /** Resizes a canvas to device pixels and clears it. Returns a context in CSS pixels. */
 function prepare(canvas, width, height) {
@@ -92,7 +92,7 @@ export class Painter {
     this.colors = name.map((_, at) =>
       palette.box({ kind: kind[at], module: module[at], name: name[at], origin: origin?.[at] }),
     );
-    this.striped = name.map((_, at) => isQueued({ kind: kind[at], name: name[at] }));
+    this.striped = name.map((_, at) => [isQueued, isGuess].some((is) => is({ kind: kind[at], name: name[at] })));
     this.change = view.comparison ? new ChangePaint(view, palette.theme) : null;
     this.colorsOf = view;
     this.palette = palette;

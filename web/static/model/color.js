@@ -118,6 +118,9 @@ function parts(color) {
 /** Returns true for the time of threads that could run, but had no CPU. */
 export const isQueued = ({ name, kind }) => name === QUEUED_NAME && kind !== 'native';
 
+/** Returns true for the mark between a function and a caller that may be another one. */
+export const isGuess = ({ name, kind }) => name === '[guessed]' && kind === 'synthetic';
+
 /** Returns the name of a library without its version: "libc" for "libc.so.6". */
 function stem(module) {
   return module.replace(/(\.so)?[.\d]*$/, '');

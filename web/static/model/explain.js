@@ -120,6 +120,7 @@ export function explainCounters(counters) {
 export const VERDICTS = [
   ['COMPLETE', 'Complete', 'Reaches the first function of the thread; every step is certain.', 'good'],
   ['GUESSED', 'Complete, partly guessed', 'Reaches the first function; at least one step is by frame pointer, which may skip a caller.', 'fair'],
+  ['SCANNED', 'With a guessed caller', 'Reaches the first function; the caller below [guessed] is the first one that was possible.', 'fair'],
   ['TRUNCATED_DEPTH', 'Too deep', 'Deeper than the limit; the outermost callers are missing.', 'bad'],
   ['NO_UNWIND_INFO', 'No unwind information', 'Ends in code that does not tell who called it.', 'bad'],
   ['BAD_MEMORY', 'Left the stack', 'Ends at an address that is not in the stack.', 'bad'],
@@ -235,6 +236,9 @@ const SYNTHETIC = {
     'CPU time that was counted exactly, but never sampled: of threads that block signals, or end too soon.',
   '[kernel thread]':
     'A thread of the kernel that works for the program (io_uring, vhost). Its CPU time is counted; it has no stack of the program.',
+  '[guessed]':
+    'The code that was called here does not tell who called it. What stands as its caller is the first function that is possible: ' +
+    'others may be missing between, or it may be another one.',
   '[waiting for a CPU]': 'The thread could run, but all CPUs that it may use were busy.',
   '[stack table full]': "Time whose stacks exceed flametap's memory limit.",
   '[truncated]': 'The parent of all stacks whose outermost callers are not known.',

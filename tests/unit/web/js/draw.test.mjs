@@ -71,8 +71,14 @@ test('boxes lie where their weights put them, with their names', () => {
   assert.equal(run.color, palette.quietText);
 });
 
-test('only time spent waiting for a CPU has stripes', () => {
-  assert.equal(draw(view()).boxes.filter(({ kind }) => kind === 'stripes').length, 1);
+test('only time spent waiting for a CPU and guesses have stripes', () => {
+  const striped = (shown) => draw(shown).boxes.filter(({ kind }) => kind === 'stripes').length;
+  assert.equal(striped(view()), 1);
+  const guessed = view();
+  guessed.functions.name[2] = '[guessed]';
+  assert.equal(striped(guessed), 1);
+  guessed.functions.name[2] = '[truncated]';
+  assert.equal(striped(guessed), 0);
 });
 
 test('a search lights its matches, and dims the others without hiding their names', () => {
