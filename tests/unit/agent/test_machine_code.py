@@ -21,9 +21,13 @@ def made() -> machine_code.MachineCode:
 
 def replace_sources(monkeypatch: pytest.MonkeyPatch, text: str, assembly: Path) -> None:
     """Have other C code built, with all assembly of a folder; gcc is the compiler."""
-    limit = f"#define CALLEES_STACK_BYTES {900 + build.UNCOUNTED_STACK_BYTES}\n"
+    limits = "".join(
+        f"#define {name}_STACK_BYTES {900 + build.UNCOUNTED_STACK_BYTES}\n"
+        for name in ("CALLEES", "FUNCTION")
+    )
     handler = f"void agent_deep(void); void {build.HANDLER}(void) {{ agent_deep(); }}\n"
-    monkeypatch.setattr(build, "source", lambda: limit + handler + text)
+    apart = f"void {build.ON_OWN_STACK}(void) {{}}\n"
+    monkeypatch.setattr(build, "source", lambda: limits + handler + apart + text)
     monkeypatch.setattr(build, "ARCH", assembly)
     monkeypatch.setenv("CC", "gcc")
 
