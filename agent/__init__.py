@@ -106,6 +106,7 @@ C_SOURCES = (
     "interpreters/hotspot_keep.c",
     "interpreters/v8_keep.c",
     "interpreters/recipes.c",
+    "unwind/registered_code.c",
     "sampling/admission.c",
     "process/host_files.c",
     "process/thread_stack.c",

@@ -93,6 +93,17 @@ struct cfi_table {
     struct cfi_row *rows;
 };
 
+#define REGISTERED_MAX 1024
+/* Code that its compiler has registered: unwind/registered_code.c. */
+struct registered_object {
+    u64 file;                             /* runtime_addr of its object file; 0: it has gone */
+    u64 file_bytes;
+    u64 start;                            /* its code, runtime_addr; empty once it has gone */
+    volatile u64 end;
+    struct cfi_table *volatile table;     /* 0: nothing says how to unwind it */
+    u32 seen_in;
+};
+
 struct module {
     u32 module_id;                        /* equals the index; 0 stands for no module */
     volatile u32 state;                   /* enum module_state */
@@ -246,6 +257,12 @@ struct agent {
     volatile u64 *rule_cache;
     volatile u64 *call_cache;             /* results of code inspections, by address: frame.c */
     struct rule_table *rules;
+    struct registered_object *registered; /* REGISTERED_MAX; 0: there are no lists */
+    volatile u32 registered_count;
+    volatile u32 want_registered;         /* a stack contained code without a file and without rules */
+    u32 registered_round;                 /* number of the last look at the lists */
+    u64 registered_used;                  /* their recipes then */
+    u64 registered_ns;
     struct function_scratch *function_scratch; /* function_rows.c */
     volatile u32 rows_lock;               /* 1: a thread compiles rows */
     u64 function_rows;                    /* number of rows compiled under it … */

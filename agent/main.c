@@ -13,6 +13,9 @@ static void agent_free(struct agent *a)
     u32 i;
     for (i = 1; i <= a->module_count; i++)
         table_free(a, a->modules[i].table);
+    for (i = 0; i < a->registered_count; i++)
+        table_free(a, a->registered[i].table);
+    pages_free(a->registered, sizeof(struct registered_object) * REGISTERED_MAX);
     managed_free(a);
     heaps_free(a);
     v8_free(a);

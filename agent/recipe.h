@@ -13,6 +13,7 @@
 #define RUNTIME_HOTSPOT 2
 #define RUNTIME_V8 3
 #define RUNTIME_RUBY 4
+#define RUNTIME_REGISTERED 5              /* no interpreter: a list of registered code, at RECIPE_RUNTIME_ADDR */
 
 enum python_walk {
     PYTHON_FRAME_OBJECTS = 1,             /* 3.8, 3.9: thread state → frame objects; one runs in one call of the loop */

@@ -137,6 +137,7 @@ static void sampler_round(struct agent *a, u64 now_ns)
     states_keep(a, now_ns);
     heaps_keep(a, now_ns);
     v8_keep(a);
+    registered_keep(a, now_ns);
     sleepers_look_again(a);
     locks_look(a, now_ns);
     a->signal_is_ours = signal_is_ours(a);

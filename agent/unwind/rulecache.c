@@ -68,6 +68,31 @@ static u32 cache_index_sigsafe(u64 pc)
     return (u32)(pc ^ pc >> 16) & (RULE_CACHE_SLOTS - 1);
 }
 
+/* Return the registered object with the code at `pc`; 0 if there is none. */
+static const struct registered_object *registered_of_sigsafe(const struct agent *a, u64 pc)
+{
+    u32 count = load_acquire_u32(&a->registered_count), i;
+    for (i = 0; i < count; i++)
+        if (pc >= a->registered[i].start && pc < a->registered[i].end)
+            return &a->registered[i];
+    return (const struct registered_object *)0;
+}
+
+/* Return the rule for code without a file; RULE_JIT if its compiler has registered none. It is not cached: the code may be
+ * replaced. */
+static u32 registered_rule_sigsafe(struct agent *a, u64 pc)
+{
+    const struct registered_object *object = registered_of_sigsafe(a, pc);
+    const struct cfi_table *table = object ? object->table : (const struct cfi_table *)0;
+    u64 offset = object ? pc - object->start : 0;
+    u32 rule = 0;
+    if (!object)
+        a->want_registered = 1;
+    if (table && offset >= table->rows[0].pc_offset && offset < 0xffffffffULL)
+        rule = table->rows[last_before_sigsafe(table->rows, table->row_count, (u32)offset)].rule;
+    return rule ? rule : RULE_JIT;
+}
+
 /* Return the rule for `pc`: a rule number, 0 (no CFI there), or RULE_NOT_READY, RULE_JIT or RULE_NO_CODE. */
 static u32 rule_for_sigsafe(struct agent *a, const struct memory_map *map, u64 pc)
 {
@@ -89,7 +114,7 @@ static u32 rule_for_sigsafe(struct agent *a, const struct memory_map *map, u64 p
         return RULE_NO_CODE;
     }
     if (!range->module)
-        return RULE_JIT;
+        return registered_rule_sigsafe(a, pc);
     m = &a->modules[range->module];
     if (m->state == MODULE_RAW) {
         m->wanted = 1;

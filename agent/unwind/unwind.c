@@ -82,8 +82,12 @@ static u32 step_without_rule_sigsafe(struct unwinder *u, u32 in_jit)
     u32 start = in_jit || is_exact ? START_OTHER : start_code_sigsafe(u, u->pc + 1);
     struct unwind_rule rule;
     if (start == START_OTHER) {
-        if (in_jit)
+        if (in_jit) {
+            /* A compiler gives no rules to a function that changes neither rsp nor rbp. */
+            if (registered_of_sigsafe(u->agent, u->pc) && exit_step_sigsafe(u, u->pc + !is_exact, &rule))
+                return step_by_rule_sigsafe(u, &rule);
             return step_by_guess_sigsafe(u, 1);
+        }
         if (step_to_first_call_sigsafe(u))
             return 1;
         /* In a Java program the walk goes on at the anchor instead, which knows rbp of the innermost Java frame. */

@@ -1,5 +1,7 @@
 """Tell the agent and the symbolizer which interpreters the target has, at first and later on.
 
+The agent is also told where compilers have registered their code for debuggers.
+
 A thread looks: before sampling begins, whenever modules were loaded, and from time to time while an
 interpreter is loaded that has not run anything yet. A hostile target may make a look wait for ever,
 so nobody waits for it longer than ``FIRST_LOOK_S``.
@@ -13,7 +15,9 @@ from collections.abc import Callable, Sequence
 
 from ..errors import FlametapError
 from ..symbols.interpreters.found import FoundInterpreter
+from ..symbols.interpreters.recipe import Recipe
 from ..symbols.interpreters.search import Interpreters
+from ..wire.abi import RECIPES_MAX, RUNTIME_REGISTERED
 
 FIRST_LOOK_S = 1.0  # 3 to 30 ms for most programs
 # Between two looks. A program that loads a hundred modules one by one is looked at a few times.
@@ -30,6 +34,7 @@ class InterpreterWatch:
         interpreters: those of the target.
         set_recipes: gives all recipes to the agent; called in the thread, when they have changed.
         set_interpreters: gives what was found to the symbolizer, before that.
+        find_lists: returns the runtime_addrs of the lists of registered code.
     """
 
     def __init__(
@@ -37,11 +42,14 @@ class InterpreterWatch:
         interpreters: Interpreters,
         set_recipes: Callable[[Sequence[tuple[int, ...]]], None],
         set_interpreters: Callable[[Sequence[FoundInterpreter]], None],
+        find_lists: Callable[[], Sequence[int]],
     ) -> None:
         self._interpreters = interpreters
+        self._find_lists = find_lists
         self._set_recipes = set_recipes
         self._set_interpreters = set_interpreters
         self._recipes: list[tuple[int, ...]] = []
+        self._registered: list[tuple[int, ...]] = []  # recipes of lists
         self._found: list[FoundInterpreter] = []
         self._wanted = threading.Event()
         self._closing = threading.Event()
@@ -81,6 +89,8 @@ class InterpreterWatch:
             self._wanted.clear()
             self._look()
             self._has_looked.set()
+            self._look_for_lists()
+            self._give_recipes()
             self._closing.wait(_REST_S)
             if self._interpreters.is_settled:
                 retry_s = _RETRY_S
@@ -92,10 +102,20 @@ class InterpreterWatch:
 
     def _look(self) -> None:
         found = list(self._interpreters.look())
-        recipes = self._interpreters.recipes()
         if found != self._found:
             self._found = found
             self._set_interpreters(found)
+        self._give_recipes()
+
+    def _look_for_lists(self) -> None:
+        """Some milliseconds for each large library: nobody waits for it."""
+        self._registered = [
+            Recipe({"runtime": RUNTIME_REGISTERED, "runtime_addr": place}).words()
+            for place in self._find_lists()
+        ]
+
+    def _give_recipes(self) -> None:
+        recipes = [*self._interpreters.recipes(), *self._registered][:RECIPES_MAX]
         if recipes != self._recipes:
             self._recipes = recipes
             with contextlib.suppress(FlametapError):  # the attach is over

@@ -26,6 +26,7 @@ from ..model import ChildProcess, Status, Verdict
 from ..profile.store import Profile
 from ..symbols.interpreters.found import FoundInterpreter, languages_of
 from ..symbols.interpreters.search import Interpreters
+from ..symbols.jit.descriptors import Descriptors
 from ..symbols.jit.dotnet_port import DotnetPerfMap
 from ..symbols.names.table import SymbolTable
 from .capture_options import CaptureOptions
@@ -124,6 +125,7 @@ class Capture(Views):
                 Interpreters(self.pid, inlines=self.options.inlines),
                 self._session.set_recipes,
                 self._set_interpreters,
+                Descriptors(self.pid).find,
             )
             self._interpreters.start()
             self._thread_names = ThreadNames(

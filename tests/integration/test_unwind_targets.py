@@ -74,6 +74,20 @@ def test_a_caller_that_is_only_likely_is_marked(start: Start, tmp_path: Path) ->
     assert float(said[1]) >= 95
 
 
+def test_code_that_its_compiler_has_registered_is_unwound_by_its_object_file(
+    start: Start, tmp_path: Path
+) -> None:
+    target = start("emulated", "registered", variant="exported")
+    out = tmp_path / "out.folded"
+    done = cli.run("record", "-p", target.pid, "-d", 1, "-r", 1000, "--budget", 0, "-o", out)
+    target.finish()
+    done.assert_saved()
+    folded = read_folded(out)
+    exact = folded.where(lambda stack: stack[-3:] == ("main", "emulate", "[jit]"))
+    # Its list is found some milliseconds after the first stacks.
+    assert exact.total >= 0.9 * folded.total, folded.heaviest()
+
+
 def test_a_parked_thread_without_eh_frame(start: Start) -> None:
     target = start("frames", "parked", variant="debug-frame")
     capture = record(target.pid, 0.5, samples=1)

@@ -12,8 +12,8 @@
 #define EXIT_INSTRUCTIONS_MAX 2000        /* 30 us, in few functions; the result is kept in the cache of rules */
 #define EXIT_CODE_BYTES 96
 #define EXIT_AHEAD_BYTES 16               /* larger than all instructions */
-#define EXIT_BRANCHES 22                  /* paths that are tried later */
-#define EXIT_SEEN_BITS 4096               /* jumps that were taken, by a hash: two with the same lose a path */
+#define EXIT_BRANCHES 24                  /* paths that are tried later */
+#define EXIT_SEEN_BITS 3328               /* jumps that were taken, by a hash: two with the same lose a path */
 
 enum place_base { PLACE_LOST = 0, PLACE_RSP = 1, PLACE_RBP = 2 };
 enum exit_action { EXIT_NEXT, EXIT_RETURN, EXIT_JUMP, EXIT_BRANCH, EXIT_DEAD };

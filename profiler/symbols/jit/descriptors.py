@@ -15,6 +15,7 @@ import contextlib
 from ...linux.file_rights import ProcessUser
 from ...linux.maps import read_maps
 from ...linux.process_memory import MemoryReadError, ProcessMemory
+from ...linux.procfs import PROC
 from ..locate.loaded_symbols import LoadedElf
 from ..locate.mapped_files import MappedFile, mapped_files
 from ..locate.open_file import Root
@@ -45,12 +46,18 @@ class Descriptors:
         places: runtime_addrs of the descriptors.
     """
 
-    def __init__(self, pid: int, proc: str) -> None:
+    def __init__(self, pid: int, proc: str = PROC) -> None:
         self._folder = f"{proc}/{pid}"
         self._root = Root(f"{self._folder}/root", ProcessUser(pid, proc))
         self._seen: set[tuple[str, int, int]] = set()
         self._opened = 0
         self.places: list[int] = []
+
+    def find(self) -> list[int]:
+        """Look, and return all places; those that are known if the process has gone."""
+        with contextlib.suppress(OSError), ProcessMemory(self._folder) as memory:
+            self.look(memory)
+        return self.places
 
     def look(self, memory: ProcessMemory) -> None:
         """Look into the files that were loaded since the last look.

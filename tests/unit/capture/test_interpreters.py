@@ -13,6 +13,7 @@ from flametap.capture.interpreters import InterpreterWatch
 from flametap.errors import FlametapError
 from flametap.symbols.interpreters.found import FoundInterpreter
 from flametap.symbols.interpreters.search import Interpreters
+from flametap.wire.abi import RUNTIME_REGISTERED
 from running import wait_until
 
 FOUND = FoundInterpreter(1, "CPython", "CPython 3.12.1", (3, 12), "/python", None, "a note")
@@ -24,6 +25,7 @@ class FakeInterpreters:
     def __init__(self) -> None:
         self.now: list[FoundInterpreter] = []
         self.words: list[tuple[int, ...]] = []
+        self.lists: list[int] = []
         self.is_settled = True
         self.looks = 0
         self.hangs = threading.Event()
@@ -70,7 +72,10 @@ def receiver() -> Receiver:
 @pytest.fixture
 def watch(target: FakeInterpreters, receiver: Receiver) -> Iterator[InterpreterWatch]:
     one = InterpreterWatch(
-        cast(Interpreters, cast(Any, target)), receiver.set_recipes, receiver.set_interpreters
+        cast(Interpreters, cast(Any, target)),
+        receiver.set_recipes,
+        receiver.set_interpreters,
+        lambda: target.lists,
     )
     yield one
     target.hangs.set()
@@ -92,6 +97,17 @@ def test_program_without_interpreter_needs_nothing(
 ) -> None:
     watch.start()
     assert (receiver.recipes, receiver.found, watch.notes) == ([], [], [])
+
+
+def test_lists_of_registered_code_are_handed_over_when_they_are_found(
+    target: FakeInterpreters, receiver: Receiver, watch: InterpreterWatch
+) -> None:
+    target.now, target.words, target.lists = [FOUND], [(1, 2)], [4711]
+    watch.start()
+    wait_until(lambda: len(receiver.recipes) == 2, "both")
+    assert receiver.recipes[0] == [(1, 2)]
+    first, listed = receiver.recipes[1]
+    assert (first, listed[0], listed[3]) == ((1, 2), RUNTIME_REGISTERED, 4711)
 
 
 def test_module_that_arrives_is_looked_at(
