@@ -19,11 +19,13 @@ from .finding import Finding, Severity, Target
 # A waiting thread of Frida's agent waits in libc. Its return address into the agent lies within
 # this distance of the stack pointer (observed on 17.26: 0 and 72).
 STACK_BYTES = 512
+# A process with an agent has both. Its host has the ring alone.
+_AGENTS_MEMORY = ("flametap-ring", "flametap-control")
 
 
 def check_other_agent(name: str, target: Target) -> Finding:
     """Refuse a process with a running agent of flametap or Frida; see ``checks``."""
-    if any("flametap-ring" in mapping.path for mapping in target.mappings()):
+    if all(any(each in mapping.path for mapping in target.mappings()) for each in _AGENTS_MEMORY):
         first = next(_users_of_ring(target), None)
         if first is not None:
             raise CannotAttachError(

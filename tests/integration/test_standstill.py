@@ -173,6 +173,9 @@ def test_second_recording_of_the_same_process_is_refused(start: Start, tmp_path:
         wait_until(lambda: kernel.catches(target.pid, signal.SIGURG), "sampling to begin")
         second = cli.run("record", "-p", target.pid, "-d", 1, "-o", os.devnull, "-f", "folded")
         second.assert_refused(5, rf"already recorded.*process {run.process.pid}\b")
+        # What records is not recorded, though it has the ring in its memory, too.
+        host = ("record", "-p", run.process.pid, "-d", 0.5, "--clock", "wall", "-o", os.devnull)
+        cli.run(*host, "-f", "folded").assert_saved()
         run.interrupt()
         run.result(END_S).assert_saved()
     assert_goes_on(target, before)
