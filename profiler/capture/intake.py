@@ -6,6 +6,7 @@ One thread reads; any thread may ask for the figures.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from ..errors import FlametapError
 from ..profile.store import BEGINNING, Profile
 from ..wire.abi import RING_BYTES
 from ..wire.decoder import Decoder
-from ..wire.events import Code, ModuleUpdate
+from ..wire.events import Code, ModuleUpdate, joined
 from ..wire.ring import Ring
 
 if TYPE_CHECKING:
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
 
 # Between two readings: where somebody looks on, where the program may end soon, …
 SOON_S, EARLY_S = 0.05, 2.0
-# … and otherwise, unless the ring fills up.
-LATER_S = 0.25
-FULL_PART = 16  # of the ring, in one reading
+# … and otherwise, unless the ring fills up: as long as it takes to fill that part of it.
+LATER_S = 1.0
+FULL_PART = 16
 
 
 class Intake:
@@ -45,20 +46,26 @@ class Intake:
         self._counters: dict[str, int] = {}
         self._handler_ns = 0, 0
         self._passed_on = BEGINNING
-        self._is_filling = False
+        self._bytes_per_s = 0.0
+        self._read_s = time.monotonic()
         self._lock = threading.Lock()
 
-    def pause_s(self, *, is_watched: bool) -> float:
-        """Return how long the next reading may wait. Each one costs a millisecond.
+    def due_in_s(self, *, is_watched: bool) -> float:
+        """Return how long the next reading may wait; 0 or less if it is due. Each costs 1 ms.
 
         Args:
             is_watched: somebody waits for what is new.
         """
-        is_early = self._profile.duration_ns < EARLY_S * 1e9
-        return SOON_S if is_watched or is_early or self._is_filling else LATER_S
+        pause_s = SOON_S
+        if not is_watched and self._profile.duration_ns >= EARLY_S * 1e9:
+            fills_s = RING_BYTES / FULL_PART / max(self._bytes_per_s, 1.0)
+            pause_s = min(max(fills_s, SOON_S), LATER_S)
+        return pause_s - (time.monotonic() - self._read_s)
 
     def read(self, ring: Ring | None, symbolizer: Symbolizer) -> FlametapError | None:
         """Read what is there. Return what goes wrong, once; it is the ``error`` from then on."""
+        read_s = time.monotonic()
+        since_s, self._read_s = read_s - self._read_s, read_s
         if ring is None or self.error is not None:
             return None
         modules: list[ModuleUpdate] = []
@@ -66,8 +73,8 @@ class Intake:
         try:
             with self._lock:
                 data = ring.read()
-                self._is_filling = len(data) > RING_BYTES // FULL_PART
-                for batch in self._decoder.feed(data):
+                self._bytes_per_s = len(data) / max(since_s, SOON_S)
+                for batch in joined(self._decoder.feed(data)):
                     self._profile.apply(batch)
                     modules += batch.modules
                     codes += batch.codes

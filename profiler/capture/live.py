@@ -56,6 +56,7 @@ from .thread_names import ThreadNames
 from .views import Views
 
 # When a target dies, its pidfd may become readable a moment before Frida reports the reason.
+LOOK_S = 0.25  # between two looks whether the target goes on
 REASON_WAIT_S = 0.5
 
 
@@ -320,12 +321,16 @@ class Capture(Views):
     def _pump_loop(self) -> None:
         assert self._target is not None
         while True:
-            self._session.wake.wait(self._intake.pause_s(is_watched=self._revision.is_awaited()))
+            is_watched = self._revision.is_awaited()
+            self._session.wake.wait(
+                min(max(self._intake.due_in_s(is_watched=is_watched), 0.0), LOOK_S)
+            )
             if self._stopping.is_set():
                 return
-            self._drain()
-            self._time_ahead.step()
-            self._kernel.look(self.profile)
+            if self._intake.due_in_s(is_watched=is_watched) <= 0:
+                self._drain()
+                self._time_ahead.step()
+                self._kernel.look(self.profile)
             # The main thread of a process that is exiting, or not yet reaped, is a zombie, too.
             threads = self.profile.threads.values()
             if only_agents_are_left(self.pid, threads) and not self._target.has_exited(

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -106,6 +107,33 @@ class Batch:
     codes: list[Code]
     traces: list[Trace]
     intervals: npt.NDArray[np.void]
+
+
+def joined(batches: Sequence[Batch]) -> list[Batch]:
+    """Join each batch without news of threads to the one before it, to be applied at once.
+
+    Intervals of a thread that has exited end with their batch, so such a batch stays the last one.
+    """
+    groups: list[list[Batch]] = []
+    for batch in batches:
+        if groups and not batch.threads and not groups[-1][-1].threads:
+            groups[-1].append(batch)
+        else:
+            groups.append([batch])
+    return [_whole(group) if len(group) > 1 else group[0] for group in groups]
+
+
+def _whole(group: Sequence[Batch]) -> Batch:
+    last = group[-1]
+    return Batch(
+        last.sequence,
+        last.now_ns,
+        [each for batch in group for each in batch.modules],
+        [],
+        [each for batch in group for each in batch.codes],
+        [each for batch in group for each in batch.traces],
+        np.concatenate([batch.intervals for batch in group]),
+    )
 
 
 def raw_frame(encoded: int) -> RawFrame:

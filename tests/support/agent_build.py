@@ -28,7 +28,7 @@ WARNINGS = (
 # A part of the agent does not call all of what it consists of.
 PART = ("-Wno-unused-function",)
 # Of the whole agent gcc needs three times as long with -O1.
-SANITIZERS = ("-O0", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+SANITIZERS = ("-O0", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 QUICK = ("-O1",)
 CFI_SOURCES = (
     "unwind/rules.h",
