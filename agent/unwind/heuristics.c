@@ -163,11 +163,11 @@ static u32 frames_end_sigsafe(struct unwinder *u)
 }
 
 /*
- * Step without CFI by one of three guesses, best first: the frame that rbp points to; where the code does not change
- * rbp, a slot just below a return address that holds the same value; a word further up that is a return address after a
- * call, with the saved rbp below it. Returns 0 at the end of the stack.
+ * Step without CFI by rbp: to the frame that it points to or, where the code does not change rbp, by a slot just below a
+ * return address that holds the same value. Returns 0 at the end of the stack, and STEP_LOST where rbp says nothing.
  */
-static u32 step_by_guess_sigsafe(struct unwinder *u, u32 in_jit)
+#define STEP_LOST 2U
+static u32 step_by_frame_pointer_sigsafe(struct unwinder *u, u32 in_jit)
 {
     u64 ra = 0, saved = 0, slot, limit;
     u32 bp_is_frame = u->bp_known && u->bp >= u->sp && !(u->bp & 7) && stack_word_sigsafe(u, u->bp, &saved) &&
@@ -203,7 +203,15 @@ static u32 step_by_guess_sigsafe(struct unwinder *u, u32 in_jit)
             u->chained = u->frame_count;
         return enter_caller_sigsafe(u, cfa, ra);
     }
-    return step_by_scan_sigsafe(u, limit);
+    return STEP_LOST;
+}
+
+/* The same; if rbp says nothing, by a word further up that is a return address after a call, with the saved rbp below
+ * it. Returns 0 at the end of the stack. */
+static u32 step_by_guess_sigsafe(struct unwinder *u, u32 in_jit)
+{
+    u32 stepped = step_by_frame_pointer_sigsafe(u, in_jit);
+    return stepped == STEP_LOST ? step_by_scan_sigsafe(u, u->sp + SCAN_WORDS * 8) : stepped;
 }
 
 /* A possible caller, and how much supports it: return addresses on the way up that follow a call to the function they

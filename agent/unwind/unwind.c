@@ -75,6 +75,22 @@ static u32 step_by_rule_sigsafe(struct unwinder *u, const struct unwind_rule *ru
     return enter_caller_sigsafe(u, cfa, ra);
 }
 
+/*
+ * Step in code of no file; it continues at `pc`. Best is rbp; but kernels that a library has made (oneDNN) keep data there,
+ * and functions of registered code without rules leave it alone: those are read up to their return.
+ */
+static u32 step_in_jit_sigsafe(struct unwinder *u, u64 pc)
+{
+    u32 is_registered = registered_of_sigsafe(u->agent, u->pc) != 0;
+    u32 stepped = is_registered ? STEP_LOST : step_by_frame_pointer_sigsafe(u, 1);
+    struct unwind_rule rule;
+    if (stepped != STEP_LOST)
+        return stepped;
+    if (exit_rule_for_sigsafe(u, pc, 0, &rule))
+        return step_by_rule_sigsafe(u, &rule);
+    return step_by_guess_sigsafe(u, 1);
+}
+
 /* Step in code without CFI: by what its bytes prove, else by a guess. */
 static u32 step_without_rule_sigsafe(struct unwinder *u, u32 in_jit)
 {
@@ -82,16 +98,12 @@ static u32 step_without_rule_sigsafe(struct unwinder *u, u32 in_jit)
     u32 start = in_jit || is_exact ? START_OTHER : start_code_sigsafe(u, u->pc + 1);
     struct unwind_rule rule;
     if (start == START_OTHER) {
-        if (in_jit) {
-            /* A compiler gives no rules to a function that changes neither rsp nor rbp. */
-            if (registered_of_sigsafe(u->agent, u->pc) && exit_step_sigsafe(u, u->pc + !is_exact, &rule))
-                return step_by_rule_sigsafe(u, &rule);
-            return step_by_guess_sigsafe(u, 1);
-        }
+        if (in_jit)
+            return step_in_jit_sigsafe(u, u->pc + !is_exact);
         if (step_to_first_call_sigsafe(u))
             return 1;
         /* In a Java program the walk goes on at the anchor instead, which knows rbp of the innermost Java frame. */
-        if (!code_heaps_sigsafe(u->agent) && exit_step_sigsafe(u, u->pc + !is_exact, &rule))
+        if (!code_heaps_sigsafe(u->agent) && exit_rule_for_sigsafe(u, u->pc + !is_exact, 1, &rule))
             return step_by_rule_sigsafe(u, &rule);
         return step_bare_sigsafe(u) || step_by_guess_sigsafe(u, 0);
     }

@@ -553,6 +553,21 @@ static void case_code_with_frame_pointers_has_no_other_frames(void)
     }
 }
 
+/* A kernel that a library has made keeps data in rbp: what it does before it returns tells who has called it, not the stale
+ * words in its frame. */
+static void case_generated_kernel_with_data_in_rbp(void)
+{
+    u8 *page = world_of_jit("", 0);
+    memcpy(page + 0x110, "\x48\xff\xcd\x75\xfb\x48\x83\xc4\x58\x5d\xc3", 11); /* 1: dec %rbp; jnz 1b; add $88,%rsp; pop %rbp; ret */
+    void *code = mmap((void *)CODE, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    require(code == (void *)CODE, "mmap");
+    *(u8 *)(RETURN_TO(1) - 5) = 0xe8;
+    u32 at = (u64)stack & 8 ? 0 : 1;                   /* 13 words below a multiple of 16 */
+    stack[at + 12] = RETURN_TO(1);
+    walk((u64)page + 0x110, at, 0x777, 1, NULL);
+    expect(VERDICT_GUESSED, 2, (u64[]){(u64)page + 0x110, RETURN_TO(1) - 1});
+}
+
 static void case_code_that_leaves_rbp_alone(void)
 {
     static const char *const entries[] = {"\x55\x48\x83\xec\x20", "\x48\x83\xec\x18\x48\x89\x6c\x24\x10"};
@@ -1050,6 +1065,7 @@ static const struct {
     CASE(way_to_a_return),
     CASE(first_call_of_a_thread),
     CASE(code_with_frame_pointers_has_no_other_frames),
+    CASE(generated_kernel_with_data_in_rbp),
     CASE(code_that_leaves_rbp_alone),
     CASE(chain_of_frames_that_ends),
     CASE(rbp_of_0_in_code_that_leaves_rbp_alone),

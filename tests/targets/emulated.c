@@ -1,6 +1,7 @@
 /*
  * Runs code that it has written into memory, as an emulator does: called through a pointer, with data in rbp and words of
- * its own on the stack, so that nothing but a likely word tells who has called it. Report: "runs N".
+ * its own on the stack, and going on by computed jumps, so that nothing but a likely word tells who has called it. Report:
+ * "runs N".
  * usage: emulated [registered]
  *   registered  registers an object file whose .debug_frame describes the frame, as QEMU does
  */
@@ -25,7 +26,10 @@ static const unsigned char text[] = {
     0x55, 0x53,                                                 /* push rbp; push rbx */
     0x6a, 0x00, 0x6a, 0x00, 0x6a, 0x00, 0x6a, 0x00, 0x6a, 0x00, /* push 0, five times */
     0x48, 0x89, 0xfd,                                           /* mov rbp, rdi */
-    0x48, 0xff, 0xcd, 0x75, 0xfb,                               /* 1: dec rbp; jnz 1b */
+    0x48, 0x8d, 0x05, 0x07, 0x00, 0x00, 0x00,                   /* lea rax, [1] */
+    0x48, 0x8d, 0x15, 0x0c, 0x00, 0x00, 0x00,                   /* lea rdx, [2] */
+    0x48, 0x89, 0xc1, 0x48, 0xff, 0xcd,                         /* 1: mov rcx, rax; dec rbp */
+    0x48, 0x0f, 0x44, 0xca, 0xff, 0xe1,                         /* cmovz rcx, rdx; jmp rcx; 2: */
     0xb8, 0x07, 0x00, 0x00, 0x00,                               /* mov eax, 7 */
     0x48, 0x83, 0xc4, 0x28,                                     /* add rsp, 40 */
     0x5b, 0x5d, 0xc3,                                           /* pop rbx; pop rbp; ret */

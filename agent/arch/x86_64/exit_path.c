@@ -267,23 +267,23 @@ static u32 exit_find_sigsafe(struct unwinder *u, u64 pc, u32 is_taken, struct un
 }
 
 /*
- * Step from code without CFI by its way to a return; `pc` is where it continues. Returns 0, and changes nothing, if that
- * is not certain. Context: signal.
+ * Find the rule for code without CFI by its way to a return; `pc` is where it continues. What is found for code of a file is
+ * kept. Returns 0 if that is not certain. Context: signal.
  */
-static u32 exit_step_sigsafe(struct unwinder *u, u64 pc, struct unwind_rule *rule)
+static u32 exit_rule_for_sigsafe(struct unwinder *u, u64 pc, u32 is_of_file, struct unwind_rule *rule)
 {
     volatile u64 *slot = kept_slot_sigsafe(u->agent, pc, ASKED_EXIT);
     u64 key = kept_key_sigsafe(u->agent, pc, ASKED_EXIT);
     u32 packed, has_returns = 0;
-    if (*slot == (key | 1))
+    if (is_of_file && *slot == (key | 1))
         return 0;
     if (!exit_find_sigsafe(u, pc, 0, rule, &has_returns) && !exit_find_sigsafe(u, pc, 1, rule, &has_returns)) {
-        if (!has_returns)
+        if (is_of_file && !has_returns)
             *slot = key | 1;
         return 0;
     }
     packed = rule_pack_sigsafe(rule, 0);
-    if (packed && u->pc >> 48 == 0)
+    if (is_of_file && packed && u->pc >> 48 == 0)
         u->agent->rule_cache[cache_index_sigsafe(u->pc)] =
             (u->pc >> 16) << 32 | (u64)(u->agent->cache_generation & 0xff) << 24 | packed;
     return 1;
