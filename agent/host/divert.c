@@ -18,6 +18,7 @@ enum {
 #define LOOKS_WITHOUT_NAP 64
 #define NAP_NS 20000
 #define PENDING_MOST 16
+#define CALL_BYTES 2                      /* of a system call's instruction; the stub has two entries, so far apart */
 #define RESTART_SYS (-512LL)              /* results of an interrupted call: <linux/errno.h>, known to the kernel alone */
 #define RESTART_NO_INTR (-513LL)
 #define RESTART_NO_HAND (-514LL)
@@ -109,32 +110,29 @@ static u32 is_in_sequence(const struct divert *d)
     return descriptor != 0;
 }
 
-/* Change the registers as the kernel does before a thread continues without a handler: a call that the stop has
- * interrupted begins again (arch/x86/kernel/signal.c). */
-static void call_restart(const struct divert *d, struct user_registers *r)
+/* Return with which result the kernel would begin the call again that the stop has interrupted; 0 if it has interrupted
+ * none, or one that has ended. */
+static i64 call_result(const struct divert *d, const struct user_registers *r)
 {
     i64 result = (i64)r->rax;
     u64 i;
     if ((i64)r->orig_rax < 0)
-        return;
-    if (result == RESTART_BLOCK) {
-        r->rax = NR_RESTART_SYSCALL;
-        r->rip -= 2;
-    } else if (result == RESTART_SYS || result == RESTART_NO_INTR || result == RESTART_NO_HAND) {
-        r->rax = r->orig_rax;
-        r->rip -= 2;
-    }
+        return 0;
+    if (result == RESTART_BLOCK || result == RESTART_SYS || result == RESTART_NO_INTR || result == RESTART_NO_HAND)
+        return result;
     for (i = 0; result == -ERR_EINTR && i < d->eintr_call_count; i++)
-        if (d->eintr_calls[i] == r->orig_rax) {
-            r->rax = r->orig_rax;
-            r->rip -= 2;
-            return;
-        }
+        if (d->eintr_calls[i] == r->orig_rax)
+            return RESTART_NO_HAND;
+    return 0;
 }
 
-static void state_fill(const struct divert *d, const struct user_registers *r, u64 mask)
+/* Fill in what the thread goes on with: the registers that the kernel gives it if no handler runs, and where it would be
+ * after one. */
+static void state_fill(const struct divert *d, const struct user_registers *r, i64 call, u64 mask)
 {
-    const u64 state[] = {mask, r->flags, r->rip, r->rsp, r->rax, r->rcx, r->rdx, r->rsi, r->rdi, r->r8, r->r10, r->r11};
+    u64 call_end = r->rip, rip = call ? call_end - CALL_BYTES : call_end;
+    u64 rax = call == RESTART_BLOCK ? NR_RESTART_SYSCALL : call ? r->orig_rax : r->rax;
+    const u64 state[] = {mask, r->flags, rip, r->rsp, rax, r->rcx, r->rdx, r->rsi, r->rdi, r->r8, r->r9, r->r10, r->r11, call_end};
     memcpy(d->stub + d->state_offset, state, sizeof state);
 }
 
@@ -156,26 +154,30 @@ static i64 stub_write(const struct divert *d)
 /* The thread is stopped. Returns enum divert_result. */
 static i32 stopped_divert(struct divert *d)
 {
-    struct user_registers registers, resumed;
+    struct user_registers registers;
     struct io_vector vector = {(u64)&registers, sizeof registers};
     u64 mask = 0;
-    i64 error;
+    i64 error, call;
     if (trace_call(PTRACE_GETREGSET, d->tid, NT_PRSTATUS, (u64)&vector) < 0 || vector.bytes != sizeof registers ||
         registers.cs != CODE_SEGMENT_64)
         return DIVERT_NEVER;
     if (trace_call(PTRACE_GETSIGMASK, d->tid, sizeof mask, (u64)&mask) < 0 || signal_is_due(d->tid, mask) || is_in_sequence(d))
         return DIVERT_NOT_NOW;
-    resumed = registers;
-    call_restart(d, &resumed);
-    state_fill(d, &resumed, mask);
+    call = call_result(d, &registers);
+    state_fill(d, &registers, call, mask);
     error = stub_write(d);
     if (error) {
         d->error = (i32)-error;
         return DIVERT_NO_WRITE;
     }
     d->thread_pointer = registers.fs_base;
-    registers.rip = d->stub_addr;
-    registers.orig_rax = ~0ULL;           /* in no call that the kernel would begin again */
+    /* The kernel goes on as after any stop. It takes the bytes of a call away to begin it again; after a handler for which the
+     * call has ended it does not. A signal that came since the look above may have one. */
+    registers.rip = d->stub_addr + (call ? CALL_BYTES : 0);
+    if (call)
+        registers.rax = (u64)call;
+    else
+        registers.orig_rax = ~0ULL;       /* in no call that the kernel would begin again */
     vector.base = (u64)&registers;
     return trace_call(PTRACE_SETREGSET, d->tid, NT_PRSTATUS, (u64)&vector) < 0 ? DIVERT_NOT_NOW : DIVERT_DONE;
 }

@@ -11,10 +11,15 @@ import pytest
 
 import cli
 import receipt
+import recording
+from flametap.inject.link.session import Session
+from flametap.inject.ways import injector_for
 from running import Start
 
 pytestmark = pytest.mark.needs("attach", "gcc")
 
+MANY = 40  # of the old attaches one in five lost a signal
+GOES_ON_S = 20.0
 MET = 3
 MET_LIMIT_S = 120.0
 ATTACHES = int(os.environ.get("FLAMETAP_TEST_CYCLES", "3"))
@@ -31,6 +36,23 @@ def test_thread_that_computes_and_waits_by_turns_loses_no_wait(start: Start) -> 
     assert found == []
     (report,) = target.finish()
     assert re.fullmatch(r"waits \d\d+ eintr 0", report), report
+
+
+def test_signal_that_comes_while_a_wait_is_stopped_ends_it(start: Start) -> None:
+    """A collector of garbage resumes a thread just then: it would wait for ever."""
+    target = start("suspended")
+    before = receipt.take_at_rest(target.pid)
+    for _ in range(MANY):
+        session = Session(target.pid, injector_for(target.pid, recording.WAY)[0])
+        try:
+            session.attach(100.0)
+        finally:
+            session.close()
+        target.say("goes on?", GOES_ON_S)
+    found = receipt.harm_after_settling(target.pid, before, attaches=MANY, timeout_s=60)
+    assert found == []
+    (*_, last) = target.finish()
+    assert re.fullmatch(r"suspended \d+ times", last), last
 
 
 def test_handler_that_interrupts_the_stub_is_waited_for(start: Start) -> None:

@@ -9,6 +9,9 @@
  * Nothing here waits for the host. The thread that is diverted goes on by itself, with all its registers, flags and its
  * mask, also if the host dies at once. Our thread ends by itself unless `boot.go` is set in time.
  *
+ * A call that the stop has interrupted begins again, unless a handler runs before the first instruction here: then it has
+ * ended. The kernel decides that, as it does for each signal (arch/x86/kernel/signal.c).
+ *
  * The diverted thread's part reads and writes no memory but this piece and uses no stack: that may be a goroutine's,
  * with no room below. A signal's frame goes to rsp, so rsp leaves the thread's stack only while all signals are blocked.
  * System calls change rcx, r11 and rax only; they are loaded last.
@@ -17,7 +20,11 @@
         .globl  stub_begin, stub_nap, stub_data, stub_end
         .balign 16
 stub_begin:
-        mov     $14, %eax                       # rt_sigprocmask(SIG_SETMASK, all, 0, 8)
+        jmp     1f                              # two bytes: the kernel goes back so many to begin a call again
+        mov     $1, %r9d                        # and comes here after a handler that ends the call
+        jmp     2f
+1:      xor     %r9d, %r9d
+2:      mov     $14, %eax                       # rt_sigprocmask(SIG_SETMASK, all, 0, 8)
         mov     $2, %edi
         lea     all_signals(%rip), %rsi
         xor     %edx, %edx
@@ -54,7 +61,13 @@ back:   lea     flags(%rip), %rsp
         mov     own_rsi(%rip), %rsi
         mov     own_rdi(%rip), %rdi
         mov     own_r11(%rip), %r11
+        mov     %r9, %rcx
+        mov     own_r9(%rip), %r9
+        jrcxz   1f
         mov     own_rcx(%rip), %rcx
+        mov     $-4, %rax                       # EINTR
+        jmp     *call_end(%rip)
+1:      mov     own_rcx(%rip), %rcx
         mov     own_rax(%rip), %rax
         jmp     *own_rip(%rip)
 
@@ -134,6 +147,8 @@ own_rdx:        .quad   0
 own_rsi:        .quad   0
 own_rdi:        .quad   0
 own_r8:         .quad   0
+own_r9:         .quad   0
 own_r10:        .quad   0
 own_r11:        .quad   0
+call_end:       .quad   0                       # behind the call that the stop has interrupted
 stub_end:
