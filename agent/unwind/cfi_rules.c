@@ -3,8 +3,8 @@
  *
  * Only rbp, rsp and the return address are followed: no caller's rule needs another register.
  *
- * All of this may run in the handler: no libc, no locks, no allocation. Sources: DWARF 5, 2.5 (expressions) and 6.4.1
- * (register rules).
+ * All of this may run in the handler: no libc, no allocation. Only a rule that is new takes the table's lock; a handler gives
+ * up after some tries. Sources: DWARF 5, 2.5 (expressions) and 6.4.1 (register rules).
  */
 
 enum {

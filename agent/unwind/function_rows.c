@@ -14,7 +14,7 @@
 #define KNOWN_CIES 64
 #define FUNCTION_LOCK_TRIES 400           /* 20 us: ten times as long as a function takes */
 
-/* Working memory of whoever has the lock. */
+/* Working memory. The thread that has the lock uses it. */
 struct function_scratch {
     u8 stack[FUNCTION_STACK_BYTES];       /* an alternate signal stack has no room for this */
     const struct module *module;

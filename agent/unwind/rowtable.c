@@ -42,8 +42,8 @@ static void table_trim(struct agent *a, struct cfi_table *table, u32 row_count)
     }
 }
 
-/* Merge two tables of whole modules: `second` applies where `first` has no rule. Returns one of them if the other is 0; `first` if there
- * is no memory. */
+/* Merge two tables of whole modules: `second` applies where `first` has no rule. Returns one of them if the other is 0;
+ * `first` if there is no memory. */
 static struct cfi_table *table_merge(struct agent *a, struct cfi_table *first, struct cfi_table *second)
 {
     struct cfi_table *merged;

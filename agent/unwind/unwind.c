@@ -88,7 +88,7 @@ static u32 step_in_jit_sigsafe(struct unwinder *u, u64 pc)
         return stepped;
     if (exit_rule_for_sigsafe(u, pc, 0, &rule))
         return step_by_rule_sigsafe(u, &rule);
-    return step_by_guess_sigsafe(u, 1);
+    return is_registered ? step_by_guess_sigsafe(u, 1) : step_by_scan_sigsafe(u, u->sp + SCAN_WORDS * 8);
 }
 
 /* Step in code without CFI: by what its bytes prove, else by a guess. */

@@ -28,7 +28,7 @@ from .process import InjectorProcess, no_process, start
 from .rpc import MAX_PACKET_BYTES, decode, encode
 from .ways import AUTO
 
-# Before that, it lets go of the target: in milliseconds, or longer on a busy machine.
+# Before that, it lets go of the target. That takes milliseconds, or longer on a busy machine.
 EXIT_TIMEOUT_S = 6.0
 # Longer than any call takes. Then it was stopped, or a thread of the target is frozen in the middle
 # of a call: it lets go when it can, without us.

@@ -39,7 +39,7 @@ def test_thread_that_computes_and_waits_by_turns_loses_no_wait(start: Start) -> 
 
 
 def test_signal_that_comes_while_a_wait_is_stopped_ends_it(start: Start) -> None:
-    """A collector of garbage resumes a thread just then: it would wait for ever."""
+    """As a garbage collector resumes a thread. Without the signal, the program waits for ever."""
     target = start("suspended")
     before = receipt.take_at_rest(target.pid)
     for _ in range(MANY):

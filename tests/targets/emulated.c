@@ -6,20 +6,10 @@
  *   registered  registers an object file whose .debug_frame describes the frame, as QEMU does
  */
 #include "target.h"
+#include "registration.h"
 
 #include <elf.h>
 #include <sys/mman.h>
-
-struct jit_code_entry {
-    struct jit_code_entry *next, *prev;
-    const void *object;
-    uint64_t object_bytes;
-};
-
-struct {
-    uint32_t version, action;
-    struct jit_code_entry *relevant, *first;
-} __jit_debug_descriptor = {1, 0, NULL, NULL};
 
 /* uint64_t f(uint64_t n): counts n down to 0 and returns 7; System V ABI. */
 static const unsigned char text[] = {

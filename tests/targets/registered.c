@@ -3,20 +3,10 @@
  * functions: cycle → heavy or light, which are in no file that is mapped. usage: registered OBJECT
  */
 #include "target.h"
+#include "registration.h"
 
 #include <elf.h>
 #include <sys/mman.h>
-
-struct jit_code_entry {
-    struct jit_code_entry *next, *prev;
-    const char *object;
-    uint64_t object_bytes;
-};
-
-struct {
-    uint32_t version, action;
-    struct jit_code_entry *relevant, *first;
-} __jit_debug_descriptor = {1, 0, NULL, NULL};
 
 typedef uint64_t (*function)(uint64_t);
 

@@ -1,7 +1,7 @@
 /*
  * A thread that another one suspends and resumes by signals, all the time, as collectors of garbage do (D, Boehm, Mono):
- * the handler of the first signal waits in sigsuspend(2) for the second one, which is let in nowhere else. A second one
- * that is lost stops the program for ever. usage: suspended
+ * the handler of the first signal waits in sigsuspend(2) for the second one, which is let in nowhere else. If a second one
+ * is lost, the program waits for ever. usage: suspended
  *
  * Report: how often, up to now also for each line on standard input.
  */

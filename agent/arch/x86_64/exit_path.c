@@ -267,8 +267,8 @@ static u32 exit_find_sigsafe(struct unwinder *u, u64 pc, u32 is_taken, struct un
 }
 
 /*
- * Find the rule for code without CFI by its way to a return; `pc` is where it continues. What is found for code of a file is
- * kept. Returns 0 if that is not certain. Context: signal.
+ * Find the rule for code without CFI by its way to a return. `pc` is where the code continues. The result is kept if the code
+ * is that of a file. Returns 0 if the rule is not certain. Context: signal.
  */
 static u32 exit_rule_for_sigsafe(struct unwinder *u, u64 pc, u32 is_of_file, struct unwind_rule *rule)
 {

@@ -56,7 +56,7 @@ def intake() -> Intake:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time, in seconds, which stands still."""
+    """The time in seconds. It changes only when a test changes it."""
     now_s = [1000.0]
     of_test = SimpleNamespace(monotonic=lambda: now_s[0])
     monkeypatch.setattr("flametap.capture.intake.time", of_test)
