@@ -170,7 +170,7 @@ struct agent {
     u32 keys_are_used;                    /* atomics.h: protection keys */
     u32 host_lends_clocks;                /* perf_clocks.c: the host can provide precise clocks */
     u32 had_clocks;                       /* perf_clocks.c: a thread had a precise clock */
-    u64 short_slices;                     /* tick_phase.c: short slices per second of threads with clocks of their own */
+    u64 own_slices;                       /* tick_phase.c: time slices per second of threads with clocks of their own */
     u64 clock_cookie;
     volatile u64 clock_table[CLOCK_TABLE]; /* threads that want the signal, at number modulo size: cookie xor number xor
                                             * kind of the clock << 32, which no other memory holds */

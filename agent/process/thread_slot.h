@@ -109,7 +109,7 @@ struct thread_slot {
     u64 slices_then;
     u64 delay_then_ns;
     u64 cpu_then_ns;
-    u64 short_slices;                     /* its part of the agent's */
+    u64 own_slices;                       /* its part of the agent's */
     u8 phases[PHASES];                    /* tick_phase.c, by the sampler: how often it was found running, by part of
                                            * the tick */
     u8 cycle[CYCLE_PARTS];                /* the same by part of CYCLE_NS */
@@ -138,7 +138,7 @@ struct thread_slot {
     i32 syscall_fd;                       /* both descriptors are kept open; -1: not open */
     i32 schedstat_fd;
     u32 is_file_asked;                    /* host_files.c: enum file_asked */
-    u32 is_look_due;                      /* its look waits for the host's answer */
+    u32 is_look_due;                      /* to be looked at although it has not run: it waits for the host's answer, say */
     u64 asked_cpu_ns;                     /* sleeping.c: its CPU clock at asked_ns */
     u64 asked_ns;
     u32 announced;                        /* the host knows this thread */

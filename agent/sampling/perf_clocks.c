@@ -13,8 +13,8 @@
  *   Only the host holds the events. When the sampler or the host ends, for any reason, it closes them.
  *   The program sends the signal only to threads of this process whose entry in clock_table says so. No signal comes
  *   after the entry was cleared, except one that an interrupt has begun to raise. A child of fork is another process.
- *   Events have fixed periods, and the program draws which expiries send the signal. So samples come at random times,
- *   but in multiples of a period. The host draws that of a CPU from time to time, and that of a thread when asked again.
+ *   Events have fixed periods, which the host draws again and again, so that no loop of the program stays in step: that
+ *   of a CPU from time to time, and that of a thread when asked again.
  *   The thread's timer remains, far ahead, for CPU time that no event meets (cpu_timers.c).
  *   The signal is the kernel's own (SI_KERNEL) and does not count as one that the user has queued. A genuine one looks
  *   the same: no such clocks are used where the target has a handler for it.
@@ -39,17 +39,17 @@ static void clock_want_sigsafe(struct agent *a, struct thread_slot *slot, u32 is
                           is_wanted ? a->clock_cookie ^ kind << 32 ^ slot->tid : CLOCK_RESERVED);
 }
 
-/* Note how many short slices a second a thread with a clock of its own gets (tick_phase.c). */
-static void short_slices_set(struct agent *a, struct thread_slot *slot, u64 slices_a_second)
+/* Note how many time slices a second a thread with a clock of its own gets (tick_phase.c). */
+static void own_slices_set(struct agent *a, struct thread_slot *slot, u64 slices_a_second)
 {
-    a->short_slices += slices_a_second - slot->short_slices;
-    slot->short_slices = slices_a_second;
+    a->own_slices += slices_a_second - slot->own_slices;
+    slot->own_slices = slices_a_second;
 }
 
 /* Give the clock up. A sample may still be on its way. */
 static void clock_close(struct agent *a, struct thread_slot *slot)
 {
-    short_slices_set(a, slot, 0);
+    own_slices_set(a, slot, 0);
     slot->clock_asked = CLOCK_NONE;
     if (!slot->has_clock)
         return;

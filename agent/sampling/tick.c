@@ -6,6 +6,7 @@
  *   changed, asleep in the kernel  its stack is read from outside (sleeping.c), or not at all
  *   changed                        its timer is set (cpu_timers.c), whether it runs now or not; the samples of its
  *                                  handler since the last round are taken out of its ring
+ *   changed by all the time since  the same, but procfs is not asked what it did: it hardly slept or waited
  *
  * A thread that can have no timer gets a signal when it is found running. Its handler answers into the slot, which the
  * next round collects. If it was not on a CPU, its stack shows what it did last, but stands for no CPU time
@@ -19,6 +20,7 @@
                                            * it blocks our signal */
 #define BLOCKED_RECHECK_TICKS 256
 #define ANSWER_SOON_NS 1000000ULL
+#define HARDLY_NS 50000ULL
 
 /* Return whether a pending target signal, whose handler blocks ours, has woken a thread that waits for a CPU. */
 static u32 own_signal_is_coming(struct agent *a, const struct thread_slot *slot)
@@ -200,6 +202,13 @@ static void sampling_keep(struct agent *a, struct thread_slot *slot, u64 now_ns,
         signal_send(a, slot, now_ns, cpu_ns);
 }
 
+/* Return whether the thread has run nearly all the time since the last look; `ran_ns` is its CPU time in it. */
+static u32 ran_throughout(const struct thread_slot *slot, u64 now_ns, u64 ran_ns)
+{
+    return !slot->may_have_waited && !slot->is_of_kernel &&
+           slot->blocked_ns + (i64)(now_ns - slot->accounted_ns) - (i64)ran_ns < (i64)HARDLY_NS;
+}
+
 /* Look at a thread that used CPU time since the last look, or that was never looked at. */
 static void thread_look(struct agent *a, struct thread_slot *slot, u64 now_ns, u64 cpu_ns, u32 ran)
 {
@@ -247,7 +256,7 @@ static void thread_look(struct agent *a, struct thread_slot *slot, u64 now_ns, u
 static void time_account(struct agent *a, struct thread_slot *slot, u64 now_ns, u64 ran_ns)
 {
     u64 queued_ns = 0, told_ns;
-    if (ran_ns) {
+    if (ran_ns && !ran_throughout(slot, now_ns, ran_ns)) {
         u64 delay_ns = run_delay_of(a, slot);
         if (delay_ns != RUN_DELAY_UNKNOWN && slot->run_delay_seen_ns != RUN_DELAY_UNKNOWN &&
             delay_ns > slot->run_delay_seen_ns)
@@ -310,6 +319,7 @@ static void thread_tick(struct agent *a, struct thread_slot *slot, u64 now_ns)
 {
     i64 cpu_ns;
     u64 ran_ns;
+    u32 is_running;
     cpu_ns = clock_ns_sigsafe(THREAD_CPU_CLOCK(slot->tid));
     if (cpu_ns < 0 || (u64)cpu_ns < slot->cpu_seen_ns) {
         thread_end(a, slot);              /* ended, or its tid now belongs to another thread */
@@ -323,6 +333,7 @@ static void thread_tick(struct agent *a, struct thread_slot *slot, u64 now_ns)
         now_ns = now_ns_sigsafe();
         slot->awaited = 0;                /* until its next wait was seen */
     }
+    is_running = ran_ns && ran_throughout(slot, now_ns, ran_ns);
     time_account(a, slot, now_ns, ran_ns);
     /* For a thread that begins to run just now, the next look is better: it also knows the run delay. */
     if (ran_ns)
@@ -330,6 +341,10 @@ static void thread_tick(struct agent *a, struct thread_slot *slot, u64 now_ns)
     answer_collect(a, slot);
     if (signal_is_under_way(slot)) {
         signal_overdue(a, slot, ran_ns != 0);
+    } else if (is_running) {
+        state_ensure(a, slot, now_ns);
+        sampling_keep(a, slot, now_ns, (u64)cpu_ns, 1);
+        slot->is_look_due = 1;            /* it may have fallen asleep just now */
     } else if (ran_ns || !slot->open.state || slot->is_look_due) {
         thread_look(a, slot, now_ns, (u64)cpu_ns, ran_ns != 0);
     } else {

@@ -33,8 +33,8 @@
 
 #define CHOICE_NS 100000000ULL            /* interval of the decision which threads have a precise clock */
 #define SHARED_PART 8
-#define SHORT_PART 4                      /* a slice is short if it lasts less than that part of a tick */
-#define SHORT_SLICES_MOST 500             /* per second, of all threads with clocks of their own */
+#define SHORT_PART 2                      /* a time slice is short if it lasts less than that part of a period */
+#define SLICES_MOST 100                   /* per second, of all threads with clocks of their own */
 #define PERIOD_LOOKS 64                   /* looks at which the thread ran until its clock gets a new period; rare,
                                            * since each begins with time without a sample */
 
@@ -117,11 +117,15 @@ static struct thread_share share_take(struct thread_slot *slot, u64 now_ns)
     return share;
 }
 
-/* Choose the kind of the thread's clock: its own, as long as all threads that have one get few short slices. */
-static u32 clock_kind_of(const struct agent *a, const struct thread_slot *slot, const struct thread_share *share, u32 is_short)
+/* Choose the kind of the thread's clock: its own if its time slices are long, and as long as all threads that have one get
+ * few of them. */
+static u32 clock_kind_of(const struct agent *a, const struct thread_slot *slot, const struct thread_share *share)
 {
-    u64 most = slot->has_clock == CLOCK_OWN ? 2 * SHORT_SLICES_MOST : SHORT_SLICES_MOST;
-    return is_short && a->short_slices - slot->short_slices + share->slices_a_second > most ? CLOCK_OF_CPU : CLOCK_OWN;
+    u64 most = slot->has_clock == CLOCK_OWN ? 2 * SLICES_MOST : SLICES_MOST;
+    return share->ran_ns < share->slices * (a->cpu_period_ns / SHORT_PART) ||
+                   a->own_slices - slot->own_slices + share->slices_a_second > most
+               ? CLOCK_OF_CPU
+               : CLOCK_OWN;
 }
 
 /* Decide whether a thread that has run gets a precise clock, and which: only if ticks sample it badly, since a clock's
@@ -129,7 +133,7 @@ static u32 clock_kind_of(const struct agent *a, const struct thread_slot *slot, 
 static void clock_keep(struct agent *a, struct thread_slot *slot, u64 now_ns)
 {
     struct thread_share share;
-    u32 is_first = !slot->choice_ns, is_short, is_wanted, kind;
+    u32 is_first = !slot->choice_ns, is_wanted, kind;
     if (slot->has_clock && !clocks_are_lent(a))
         clock_close(a, slot);
     slot->clock_looks++;
@@ -141,9 +145,8 @@ static void clock_keep(struct agent *a, struct thread_slot *slot, u64 now_ns)
     slot->was_unmet = 0;
     if (is_first || !is_wanted || slot->clock_asked == CLOCK_REFUSED || !clocks_are_lent(a))
         return;
-    is_short = share.ran_ns < share.slices * (a->tick_ns / SHORT_PART);
-    kind = clock_kind_of(a, slot, &share, is_short);
-    short_slices_set(a, slot, is_short && kind == CLOCK_OWN ? share.slices_a_second : 0);
+    kind = clock_kind_of(a, slot, &share);
+    own_slices_set(a, slot, kind == CLOCK_OWN ? share.slices_a_second : 0);
     if (kind != slot->clock_asked || slot->clock_period_ns != a->cpu_period_ns ||
         (kind == CLOCK_OWN && slot->clock_looks >= PERIOD_LOOKS))
         clock_ask(a, slot, kind);

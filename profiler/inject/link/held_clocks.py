@@ -82,7 +82,7 @@ class HeldClocks:
             if time.monotonic() - self._used_s[cpu] > UNUSED_S:
                 os.close(self._of_cpus.pop(cpu))
             else:
-                perf_clock.draw_period(OF_CPU, self._of_cpus[cpu], self._mean_ns)
+                perf_clock.draw_period(self._of_cpus[cpu], self._mean_ns)
         self._due_s = time.monotonic() + random.uniform(LOOK_LEAST_S, LOOK_MOST_S)
 
     def wait_s(self) -> float | None:

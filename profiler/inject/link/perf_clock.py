@@ -3,8 +3,9 @@
 The timers that the agent makes itself expire at ticks of the scheduler only
 (``agent/sampling/cpu_timers.c``). An event of perf is an hrtimer: on the CPU time of one thread, or
 on the clock of a CPU. Attached to it is a program that sends the signal to the thread it
-interrupts, if that is one of the target's and stands in a table of the agent's. It does so after a
-number of events that it draws, so that no loop of a thread keeps in step.
+interrupts, if that is one of the target's and stands in a table of the agent's. Each event costs
+the thread an interrupt (10 µs in a virtual machine), so each is a sample. Periods are drawn anew
+from time to time, so that no loop of a thread keeps in step.
 
 The descriptors stay with us: whoever holds one could make it expire every 10 us, and a CPU is not
 the target's alone. perf_event_open(2); bpf(2); bpf-helpers(7).
@@ -24,9 +25,8 @@ from ...linux import ptrace
 from ...linux.syscalls import syscall_numbers
 
 SYS_PERF_EVENT_OPEN, SYS_BPF = syscall_numbers("perf_event_open", "bpf")
-# The first version of struct perf_event_attr; of union bpf_attr as much as these two commands need.
+# The first version of struct perf_event_attr; of union bpf_attr as much as the command needs.
 EVENT = struct.Struct("=IIQQQQQIIQ")
-MAP_ATTRIBUTES = struct.Struct("=IIII")
 PROGRAM = struct.Struct("=IIQQIIQI")
 PERF_TYPE_SOFTWARE = 1
 PERF_COUNT_SW_CPU_CLOCK, PERF_COUNT_SW_TASK_CLOCK = 0, 1
@@ -34,7 +34,6 @@ PERF_FLAG_FD_CLOEXEC = 8
 ANY = -1  # thread or CPU
 NO_GROUP = -1
 PERF_EVENT_IOC_PERIOD, PERF_EVENT_IOC_SET_BPF = 0x40082404, 0x40042408
-BPF_MAP_CREATE, BPF_MAP_TYPE_ARRAY = 0, 2
 BPF_PROG_LOAD, BPF_PROG_TYPE_PERF_EVENT = 5, 7
 # What reads the agent's table is for programs alone that may be had under the GPL, too.
 LICENSE = b"Dual MIT/GPL"
@@ -45,14 +44,13 @@ PERIOD_LEAST_NS, PERIOD_MOST_NS = 250_000, 1_000_000_000
 INSTRUCTION = struct.Struct("=BBhi")
 MOVE, MOVE_REGISTER, ADD, ADD_REGISTER = 0xB7, 0xBF, 0x07, 0x0F
 AND, SHIFT_LEFT, XOR_REGISTER = 0x57, 0x67, 0xAF
-LOAD_32, STORE_32, LOAD_64, STORE_VALUE_64 = 0x61, 0x63, 0x79, 0x7A
+LOAD_32, LOAD_64, STORE_VALUE_64 = 0x61, 0x79, 0x7A
 LOAD_64_BITS = 0x18  # takes two
-JUMP, IF_ZERO, IF_NOT, IF_NOT_REGISTER = 0x05, 0x15, 0x55, 0x5D
+IF_NOT, IF_NOT_REGISTER = 0x55, 0x5D
 CALL, EXIT = 0x85, 0x95
-MAP = 1  # source of LOAD_64_BITS
 STACK = 10  # register
 # Functions; the third gives the numbers of the running thread in a pid namespace (Linux 5.7).
-LOOK_UP, RANDOM, READ_NUMBERS, READ_USER, SEND_SIGNAL_THREAD = 1, 7, 120, 112, 117
+READ_NUMBERS, READ_USER, SEND_SIGNAL_THREAD = 120, 112, 117
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,21 +58,15 @@ class Kind:
     """A kind of clock.
 
     ``number``: in the agent (enum clock_kind in ``agent/process/thread_slot.h``).
-    ``passed_least`` and a random number below or at ``passed_mask``: how many events pass before
-    the next one that sends the signal; ``events``: mean number of events for each that does.
-    ``spread``: of their rate, as a fraction of the mean.
     """
 
     number: int
     counter: int
-    passed_least: int
-    passed_mask: int
-    events: float
-    spread: float
 
 
-OF_THREAD = Kind(1, PERF_COUNT_SW_TASK_CLOCK, 1, 3, 3.5, 0.1)
-OF_CPU = Kind(2, PERF_COUNT_SW_CPU_CLOCK, 0, 1, 1.5, 0.4)
+OF_THREAD = Kind(1, PERF_COUNT_SW_TASK_CLOCK)
+OF_CPU = Kind(2, PERF_COUNT_SW_CPU_CLOCK)
+SPREAD = 0.4  # of the rate of a clock's events, as a fraction of the mean
 
 
 class Table(NamedTuple):
@@ -109,12 +101,11 @@ class Process:
         return cls(device, found.st_ino, int(numbers.split()[-1]))
 
 
-def program(kind: Kind, state: int, process: Process, table: Table) -> bytes:
+def program(kind: Kind, process: Process, table: Table) -> bytes:
     """Return what runs at each event; by its result, nothing is recorded.
 
     Args:
         kind: of the clock.
-        state: descriptor of a map: how many events of each thread to let pass.
         process: the target.
         table: its threads to be sampled.
     """
@@ -129,14 +120,13 @@ def program(kind: Kind, state: int, process: Process, table: Table) -> bytes:
             (ADD, 3, 0, 0, -8),
             (MOVE, 4, 0, 0, 8),
             (CALL, 0, 0, 0, READ_NUMBERS),
-            (IF_NOT, 0, 0, 38, 0),
+            (IF_NOT, 0, 0, 21, 0),
             (LOAD_32, 7, STACK, -4, 0),
-            (IF_NOT, 7, 0, 36, process.number),
+            (IF_NOT, 7, 0, 19, process.number),
             # Is a signal wanted by this thread?
             (LOAD_32, 8, STACK, -8, 0),
             (MOVE_REGISTER, 9, 8, 0, 0),
             (AND, 9, 0, 0, TABLE_SIZE - 1),
-            (STORE_32, STACK, 9, -24, 0),
             (SHIFT_LEFT, 9, 0, 0, 3),
             *_load_64_bits(3, table.addr),
             (ADD_REGISTER, 3, 9, 0, 0),
@@ -148,24 +138,7 @@ def program(kind: Kind, state: int, process: Process, table: Table) -> bytes:
             (LOAD_64, 7, STACK, -16, 0),
             *_load_64_bits(1, table.cookie ^ kind.number << 32),
             (XOR_REGISTER, 7, 1, 0, 0),
-            (IF_NOT_REGISTER, 7, 8, 18, 0),
-            # Is it this thread's turn?
-            (LOAD_64_BITS, 1, MAP, 0, state),
-            (0, 0, 0, 0, 0),
-            (MOVE_REGISTER, 2, STACK, 0, 0),
-            (ADD, 2, 0, 0, -24),
-            (CALL, 0, 0, 0, LOOK_UP),
-            (IF_ZERO, 0, 0, 12, 0),
-            (MOVE_REGISTER, 6, 0, 0, 0),
-            (LOAD_32, 7, 6, 0, 0),
-            (IF_ZERO, 7, 0, 3, 0),
-            (ADD, 7, 0, 0, -1),
-            (STORE_32, 6, 7, 0, 0),
-            (JUMP, 0, 0, 6, 0),
-            (CALL, 0, 0, 0, RANDOM),
-            (AND, 0, 0, 0, kind.passed_mask),
-            (ADD, 0, 0, 0, kind.passed_least),
-            (STORE_32, 6, 0, 0, 0),
+            (IF_NOT_REGISTER, 7, 8, 2, 0),
             (MOVE, 1, 0, 0, table.signo),
             (CALL, 0, 0, 0, SEND_SIGNAL_THREAD),
             (MOVE, 0, 0, 0, 0),
@@ -176,21 +149,15 @@ def program(kind: Kind, state: int, process: Process, table: Table) -> bytes:
 
 def load_program(kind: Kind, process: Process, table: Table) -> int:
     """Return a descriptor of the program for all clocks of a kind; -1 where it cannot be loaded."""
-    state = _bpf(BPF_MAP_CREATE, MAP_ATTRIBUTES.pack(BPF_MAP_TYPE_ARRAY, 4, 4, TABLE_SIZE))
-    if state < 0:
-        return -1
-    instructions = program(kind, state, process, table)
+    instructions = program(kind, process, table)
     text, license_name = _buffer(instructions), ctypes.create_string_buffer(LICENSE)
-    try:
-        return _bpf(
-            BPF_PROG_LOAD,
-            PROGRAM.pack(
-                *(BPF_PROG_TYPE_PERF_EVENT, len(instructions) // INSTRUCTION.size),
-                *(ctypes.addressof(text), ctypes.addressof(license_name), 0, 0, 0, 0),
-            ),
-        )
-    finally:
-        os.close(state)
+    return _bpf(
+        BPF_PROG_LOAD,
+        PROGRAM.pack(
+            *(BPF_PROG_TYPE_PERF_EVENT, len(instructions) // INSTRUCTION.size),
+            *(ctypes.addressof(text), ctypes.addressof(license_name), 0, 0, 0, 0),
+        ),
+    )
 
 
 def open_clock(kind: Kind, number: int, loaded: int, mean_ns: int) -> int:
@@ -205,7 +172,7 @@ def open_clock(kind: Kind, number: int, loaded: int, mean_ns: int) -> int:
     tid, cpu = (ANY, number) if kind is OF_CPU else (number, ANY)
     attributes = _buffer(
         EVENT.pack(
-            *(PERF_TYPE_SOFTWARE, EVENT.size, kind.counter, _period_ns(kind, mean_ns)),
+            *(PERF_TYPE_SOFTWARE, EVENT.size, kind.counter, _period_ns(mean_ns)),
             *(0, 0, 0, 0, 0, 0),
         )
     )
@@ -222,9 +189,9 @@ def open_clock(kind: Kind, number: int, loaded: int, mean_ns: int) -> int:
     return event
 
 
-def draw_period(kind: Kind, clock: int, mean_ns: int) -> None:
+def draw_period(clock: int, mean_ns: int) -> None:
     """Draw the period of a clock anew, and thereby its moments. Raises OSError."""
-    fcntl.ioctl(clock, PERF_EVENT_IOC_PERIOD, struct.pack("=Q", _period_ns(kind, mean_ns)))
+    fcntl.ioctl(clock, PERF_EVENT_IOC_PERIOD, struct.pack("=Q", _period_ns(mean_ns)))
 
 
 def is_permitted() -> bool:
@@ -241,9 +208,8 @@ def is_permitted() -> bool:
     return clock >= 0
 
 
-def _period_ns(kind: Kind, mean_ns: int) -> int:
-    rate = random.uniform(1 - kind.spread, 1 + kind.spread)
-    period_ns = int(mean_ns / kind.events / rate)
+def _period_ns(mean_ns: int) -> int:
+    period_ns = int(mean_ns / random.uniform(1 - SPREAD, 1 + SPREAD))
     return min(max(period_ns, PERIOD_LEAST_NS), PERIOD_MOST_NS)
 
 
