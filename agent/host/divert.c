@@ -44,7 +44,7 @@ struct divert {
     u64 eintr_call_count;
     u64 wait_ns;                          /* how long it may take to stop */
     i32 error;                            /* errno */
-    u32 reserved;
+    i32 left_ms;                          /* how long its wait still lasts, if that is one of epoll; -1: as it was to last */
     u64 stopped_ns;                       /* how long it was stopped since we have noticed */
     u64 thread_pointer;                   /* its base of fs */
 };
@@ -132,7 +132,10 @@ static void state_fill(const struct divert *d, const struct user_registers *r, i
 {
     u64 call_end = r->rip, rip = call ? call_end - CALL_BYTES : call_end;
     u64 rax = call == RESTART_BLOCK ? NR_RESTART_SYSCALL : call ? r->orig_rax : r->rax;
-    const u64 state[] = {mask, r->flags, rip, r->rsp, rax, r->rcx, r->rdx, r->rsi, r->rdi, r->r8, r->r9, r->r10, r->r11, call_end};
+    u32 is_shortened = call && d->left_ms >= 0 && (r->orig_rax == NR_EPOLL_WAIT || r->orig_rax == NR_EPOLL_PWAIT) &&
+                       (i32)r->r10 > d->left_ms;
+    u64 r10 = is_shortened ? (u64)(u32)d->left_ms : r->r10;   /* the fourth argument is the timeout; nothing reads it later */
+    const u64 state[] = {mask, r->flags, rip, r->rsp, rax, r->rcx, r->rdx, r->rsi, r->rdi, r->r8, r->r9, r10, r->r11, call_end};
     memcpy(d->stub + d->state_offset, state, sizeof state);
 }
 

@@ -1,5 +1,4 @@
 """Restart waits that a stop would end with EINTR, though the thread got no signal.
-again instead.
 
 Most system calls go on by themselves after a stop; these return EINTR (signal(7), "Interruption of
 system calls and library functions by stop signals"). A thread that stands still at such a return is
@@ -13,9 +12,11 @@ Only on the thread that traces.
 
 from __future__ import annotations
 
+import os
+import socket
 import struct
 
-from . import ptrace
+from . import descriptors, ptrace
 from .arch_x86_64 import ARGUMENTS, ORIG_RAX, RAX, REGISTERS_BYTES
 from .syscalls import syscall_number, syscall_numbers
 from .tasks import Call
@@ -23,6 +24,7 @@ from .tasks import Call
 EINTR, ERESTARTNOHAND = 4, 514  # the latter: <linux/errno.h>, known to the kernel alone
 # Number → which argument is the timeout, and what of it must be 0 where there is none.
 EVERYTHING = (1 << 64) - 1
+_TIMEVAL_BYTES = 16
 TIMEOUTS = {
     syscall_number("semop"): (0, 0),
     syscall_number("rt_sigtimedwait"): (2, EVERYTHING),
@@ -34,13 +36,15 @@ TIMEOUTS = {
 }
 # The fourth, an int that is negative for ever.
 _IN_MILLISECONDS = syscall_numbers("epoll_wait", "epoll_pwait")
-# Where the socket has a timeout, which is out of sight.
-_ON_SOCKETS = syscall_numbers(
-    "connect", "sendto", "recvfrom", "sendmsg", "recvmsg", "recvmmsg", "sendmmsg"
-)
+# Where the socket has a timeout: SO_RCVTIMEO, or SO_SNDTIMEO for those among _SENDS. socket(7)
+_SENDS = syscall_numbers("connect", "sendto", "sendmsg", "sendmmsg")
+_ON_SOCKETS = (*_SENDS, *syscall_numbers("recvfrom", "recvmsg", "recvmmsg", "accept", "accept4"))
+# The same where the file is a socket.
+_WRITES = syscall_numbers("write", "writev")
+_ON_FILES = (*_WRITES, *syscall_numbers("read", "readv"))
 
 # Calls that a stop ends with EINTR unless they are made to begin again.
-ENDED_BY_STOPS = frozenset((*TIMEOUTS, *_IN_MILLISECONDS, *_ON_SOCKETS))
+ENDED_BY_STOPS = frozenset((*TIMEOUTS, *_IN_MILLISECONDS, *_ON_SOCKETS, *_ON_FILES))
 
 
 def prepare(tid: int, *, has_just_begun: bool = False) -> bool:
@@ -64,10 +68,44 @@ def prepare(tid: int, *, has_just_begun: bool = False) -> bool:
     return bool(ptrace.transfer(ptrace.PTRACE_SETREGSET, tid, ptrace.NT_PRSTATUS, registers))
 
 
-def may_end(call: Call) -> bool:
-    """Would a stop end this wait all the same?"""
+def may_end(call: Call, pid: int | None = None) -> bool:
+    """Would a stop end this wait all the same?
+
+    Args:
+        call: what a thread waits in.
+        pid: its process, if we may look at its sockets.
+    """
+    if call.number in _ON_SOCKETS:
+        return pid is None or _has_timeout(pid, call)
+    if call.number in _ON_FILES:
+        return pid is not None and _is_on_socket(pid, call) and _has_timeout(pid, call)
     is_listed = call.number in TIMEOUTS or call.number in _IN_MILLISECONDS
-    return call.number in _ON_SOCKETS or (is_listed and not _is_endless(call))
+    return is_listed and not _is_endless(call)
+
+
+def milliseconds_left(call: Call, waited_s: float) -> int | None:
+    """Return how long a wait in milliseconds still lasts, at most; None for all others."""
+    if call.number not in _IN_MILLISECONDS or _is_endless(call):
+        return None
+    return max(0, (call.arguments[3] & 0x7FFFFFFF) - int(waited_s * 1000))
+
+
+def _is_on_socket(pid: int, call: Call) -> bool:
+    try:
+        return os.readlink(f"/proc/{pid}/fd/{call.arguments[0] & 0xFFFFFFFF}").startswith("socket:")
+    except OSError:
+        return False
+
+
+def _has_timeout(pid: int, call: Call) -> bool:
+    """Whether a socket's calls end by themselves; True if that cannot be known."""
+    option = socket.SO_SNDTIMEO if call.number in (*_SENDS, *_WRITES) else socket.SO_RCVTIMEO
+    try:
+        ours = descriptors.duplicate(pid, call.arguments[0] & 0xFFFFFFFF)
+        with socket.socket(fileno=ours) as found:
+            return any(found.getsockopt(socket.SOL_SOCKET, option, _TIMEVAL_BYTES))
+    except OSError:
+        return True
 
 
 def _is_endless(call: Call) -> bool:

@@ -191,6 +191,15 @@ def read_task_flags(pid: int, tid: int, proc: str = PROC) -> int:
     return _flags(f"{proc}/{pid}/task/{tid}")
 
 
+def read_task_cpu(pid: int, tid: int, proc: str = PROC) -> int:
+    """The number of the CPU on which a thread ran last. proc(5), ``stat``
+
+    Raises:
+        OSError, ValueError, IndexError: it has ended.
+    """
+    return int(_read(f"{proc}/{pid}/task/{tid}/stat").rpartition(")")[2].split()[39 - 3])
+
+
 def read_task_name(pid: int, tid: int, proc: str = PROC) -> str:
     """What a thread is called: up to 15 bytes."""
     return _read(f"{proc}/{pid}/task/{tid}/comm").rstrip("\n")

@@ -97,6 +97,38 @@ def rest_mark(pid: int, tid: int, proc: str = "/proc") -> tuple[int, int] | None
         return None
 
 
+def asleep_s(pid: int, tid: int) -> float | None:
+    """Return how long a sleeping thread has not run, at least; None if the kernel does not say so.
+
+    Both times are of the scheduler's clock of one CPU, which leaves out what a hypervisor took:
+    when the thread was taken off that CPU, and when we were seen there, some milliseconds ago.
+    kernel/sched/debug.c, ``proc_sched_show_task``
+    """
+    since_ms = _last_ran_ms(f"/proc/{pid}/task/{tid}/sched")
+    if since_ms is None:
+        return None
+    cpus = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {procfs.read_task_cpu(pid, tid)})
+        now_ms = _last_ran_ms("/proc/thread-self/sched")
+    except (OSError, ValueError, IndexError):
+        return None
+    finally:
+        os.sched_setaffinity(0, cpus)
+    return None if now_ms is None else max(0.0, (now_ms - since_ms) / 1000)
+
+
+def _last_ran_ms(path: str) -> float | None:
+    try:
+        with open(path, "rb") as file:
+            for line in file:
+                if line.startswith(b"se.exec_start"):
+                    return float(line.rpartition(b":")[2])
+    except (OSError, ValueError):
+        pass
+    return None
+
+
 def is_of_kernel(pid: int, tid: int, proc: str = "/proc") -> bool:
     """Whether a thread is one of the kernel's; False if it has gone. proc(5), ``stat``, flags."""
     try:

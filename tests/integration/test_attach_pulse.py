@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +21,13 @@ from running import Start
 
 pytestmark = pytest.mark.needs("attach", "gcc")
 
+WAITS_FOR_A_TIME = """
+import select, time
+begin_s = time.monotonic()
+print("ready", flush=True)
+assert select.epoll().poll(4) == []
+print(time.monotonic() - begin_s)
+"""
 MANY = 40  # of the old attaches one in five lost a signal
 GOES_ON_S = 20.0
 MET = 3
@@ -36,6 +46,22 @@ def test_thread_that_computes_and_waits_by_turns_loses_no_wait(start: Start) -> 
     assert found == []
     (report,) = target.finish()
     assert re.fullmatch(r"waits \d\d+ eintr 0", report), report
+
+
+def test_wait_for_a_time_ends_on_time(tmp_path: Path) -> None:
+    """The only thread waits for four seconds, and is stopped in between."""
+    command = [sys.executable, "-I", "-S", "-c", WAITS_FOR_A_TIME]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(1.0)
+        cli.run(
+            *("record", "-p", process.pid, "-d", 0.2, "--clock", "wall"),
+            *("-o", tmp_path / "out.folded"),
+        ).assert_saved()
+        assert process.poll() is None
+        waited_s = float(process.stdout.readline())
+    assert 4.0 <= waited_s < 4.5
 
 
 def test_signal_that_comes_while_a_wait_is_stopped_ends_it(start: Start) -> None:

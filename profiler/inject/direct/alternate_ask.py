@@ -19,6 +19,7 @@ from .slack import has_left
 
 ANSWER_LIMIT_S = 0.005
 ANSWER_INTERVAL_S = 0.00005
+FREE_LOOKS = 40
 LAST_LIMIT_S = 1.0
 
 
@@ -42,6 +43,9 @@ class AlternateAsk:
         self._answer_place = place.start + diverter.answer_offset
         diverter.set_answer(self._answer.addr)
         self._is_awaited = False
+        # CPU time of the last thread when it was first seen outside of handlers: it blocked no more
+        # signals than before.
+        self._outside_ns: int | None = None
         self._note(diverter.tid)
 
     def ask(self, tid: int, let_in: int) -> Alternate | None:
@@ -61,7 +65,7 @@ class AlternateAsk:
             if late is not None:
                 self._is_awaited = False
                 return late
-        if not self.is_free():
+        if not self._becomes_free():
             return None
         self._answer.clear()
         self._is_awaited = False
@@ -78,15 +82,27 @@ class AlternateAsk:
         return None
 
     def is_free(self) -> bool:
-        """Tell whether the last thread that was sent there has left the stub."""
+        """Tell whether the last thread that was sent there has left the stub. To be asked again
+        and again: one that runs must be seen to use CPU time outside of it, and of handlers.
+        """
         pid, tid = self._memory.pid, self._tid
         if self._has_ended():
             return True
         if self._is_awaited and self._answer.read() is None:
             return False
         if int(status_fields(pid, tid).get(b"SigBlk", b"0"), 16) & ~self._mask:
+            self._outside_ns = None  # a handler may lead back there
             return False
-        return has_left(pid, tid, self._place, self._released_ns)
+        if self._outside_ns is None:
+            self._outside_ns = cpu_ns(pid, tid)
+        return has_left(pid, tid, self._place, self._outside_ns)
+
+    def _becomes_free(self) -> bool:
+        for _ in range(FREE_LOOKS):
+            if self.is_free():
+                return True
+            time.sleep(ANSWER_INTERVAL_S)
+        return False
 
     def give_up(self) -> None:
         """Wait for an answer that is due, a second at most, or see to it that none comes: the
@@ -110,4 +126,4 @@ class AlternateAsk:
     def _note(self, tid: int, let_in: int = 0) -> None:
         self._tid = tid
         self._mask = self._diverter.mask | let_in
-        self._released_ns = cpu_ns(self._memory.pid, tid)
+        self._outside_ns = None

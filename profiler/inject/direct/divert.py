@@ -24,6 +24,7 @@ from .stub import Stub
 
 # How long a thread may take to stop. One that waits for a CPU may take longer: another is tried.
 STOP_LIMIT_S = 0.02
+LONG_STOP_LIMIT_S = 5.0
 MAP_FAILED = (1 << 64) - 1
 
 _mmap = ctypes.CDLL(None, use_errno=True).mmap
@@ -57,7 +58,7 @@ class _Divert(ctypes.Structure):  # struct divert
         ("eintr_call_count", ctypes.c_uint64),
         ("wait_ns", ctypes.c_uint64),
         ("error", ctypes.c_int32),
-        ("reserved", ctypes.c_uint32),
+        ("left_ms", ctypes.c_int32),
         ("stopped_ns", ctypes.c_uint64),
         ("thread_pointer", ctypes.c_uint64),
     )
@@ -92,7 +93,6 @@ class Diverter:
             state_offset=stub.state_offset,
             eintr_calls=ctypes.addressof(calls),
             eintr_call_count=len(calls),
-            wait_ns=int(STOP_LIMIT_S * 1e9),
         )
         self._function = _function()
         self._tracing = TracingThread()
@@ -110,11 +110,20 @@ class Diverter:
         """Have later threads write their alternate stacks to a runtime_addr, and do no more."""
         struct.pack_into("<Q", self._stub, self.answer_offset, addr)
 
-    def divert(self, tid: int) -> Result:
+    def divert(self, tid: int, left_ms: int = -1, *, must_stop: bool = False) -> Result:
         """Try one thread. Only after ``DONE`` has anything of its process changed but zeros that
         nobody uses.
+
+        Args:
+            tid: the thread.
+            left_ms: what its wait lasts when it begins again, if that is one in milliseconds; -1
+                for as long as it was to last.
+            must_stop: wait for it longer: it is in a wait that would end with EINTR otherwise.
         """
         self.tid = self._divert.tid = tid
+        self._divert.left_ms = left_ms
+        limit_s = LONG_STOP_LIMIT_S if must_stop else STOP_LIMIT_S
+        self._divert.wait_ns = int(limit_s * 1e9)
         results: list[int] = []
 
         def call() -> bool:

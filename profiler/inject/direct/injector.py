@@ -127,8 +127,8 @@ class DirectInjector:
             while time.monotonic() < end_s and not self._is_given_up.is_set():
                 if not tasks(self.pid):
                     raise NoSuchProcessError(f"process {self.pid} has exited")
-                for tid in candidates.choose():
-                    result = diverter.divert(tid)
+                for found in candidates.choose():
+                    result = diverter.divert(found.tid, found.left_ms, must_stop=found.must_stop)
                     if result is Result.DONE:
                         self.stopped_s = diverter.stopped_s
                         return

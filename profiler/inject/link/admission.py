@@ -167,7 +167,7 @@ class Admission:
             call = read_call(self._pid, tid)
         except OSError:
             return True  # it has ended
-        return call is None or not eintr_restart.may_end(call)
+        return call is None or not eintr_restart.may_end(call, self._pid)
 
     def _status(self, tid: int) -> tuple[bytes, int]:
         """A thread's state and what it blocks; nothing if it has ended. proc(5), ``status``."""

@@ -13,6 +13,7 @@ import random
 import time
 from collections.abc import Collection
 
+from ...linux import procfs
 from . import perf_clock
 from .perf_clock import OF_CPU, OF_THREAD, Kind, Process, Table
 
@@ -24,7 +25,6 @@ READ_MOST = 8  # threads whose CPU one look reads
 UNUSED_S = 5.0
 THREADS_MOST = 1024
 OWN_MOST = 256
-CPU_FIELD = 39  # of /proc/PID/task/TID/stat, counted from 1
 
 
 class HeldClocks:
@@ -118,8 +118,7 @@ class HeldClocks:
     def _use_cpu_of(self, tid: int) -> bool:
         """See to it that the CPU where the thread ran last has a clock."""
         try:
-            with open(f"/proc/{self._pid}/task/{tid}/stat", "rb") as file:
-                cpu = int(file.read().rpartition(b")")[2].split()[CPU_FIELD - 3])
+            cpu = procfs.read_task_cpu(self._pid, tid)
         except (OSError, IndexError, ValueError):  # it has ended
             return False
         self._used_s[cpu] = time.monotonic()

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -22,6 +23,13 @@ pytestmark = pytest.mark.needs("attach")
 
 ENDLESS = "import select; print('ready', flush=True); select.epoll().poll()"
 LONG = "import select; print('ready', flush=True); select.epoll().poll(3600)"
+ON_SOCKET = """
+import os, socket
+one, other = socket.socketpair()
+one.setsockopt(socket.SOL_SOCKET, socket.{option}, (3600).to_bytes(8, "little") + bytes(8))
+print('ready', flush=True)
+{call}
+"""
 BRIEF = """
 import select
 print('ready', flush=True)
@@ -62,6 +70,10 @@ def running(code: str) -> Iterator[subprocess.Popen[bytes]]:
             process.kill()
 
 
+def tids(candidates: Candidates) -> list[int]:
+    return [each.tid for each in candidates.choose()]
+
+
 def wait_for(pid: int, state: str) -> None:
     wait_until(lambda: procfs.read_task_state(pid, pid) == state, f"state {state}")
 
@@ -69,28 +81,41 @@ def wait_for(pid: int, state: str) -> None:
 def test_wait_without_an_end_may_be_stopped() -> None:
     with running(ENDLESS) as process:
         wait_for(process.pid, "S")
-        assert list(Candidates(process.pid).choose()) == [process.pid]
+        assert tids(Candidates(process.pid)) == [process.pid]
 
 
-def test_wait_that_would_begin_to_count_anew_is_left_alone() -> None:
+def test_wait_for_a_time_is_left_alone_at_first_and_gets_the_rest_of_it_then() -> None:
     with running(LONG) as process:
         wait_for(process.pid, "S")
         candidates = Candidates(process.pid)
         for _ in range(3):
             assert list(candidates.choose()) == []
+        time.sleep(module.PATIENCE_S)
+        (found,) = candidates.choose()
+        assert found.tid == process.pid
+        assert 3_590_000 < found.left_ms <= 3_600_000 - 1000 * module.PATIENCE_S + 20
+
+
+@pytest.mark.parametrize("option", ["SO_RCVTIMEO", "SO_SNDTIMEO"])
+@pytest.mark.parametrize("call", ["os.read(one.fileno(), 1)", "one.recv(1)"])
+def test_wait_on_a_socket_has_an_end_where_the_socket_says_so(option: str, call: str) -> None:
+    with running(ON_SOCKET.format(option=option, call=call)) as process:
+        wait_for(process.pid, "S")
+        may_end = option == "SO_RCVTIMEO"
+        assert tids(Candidates(process.pid)) == [process.pid] * (not may_end)
 
 
 def test_wait_that_has_just_begun_may_be_stopped() -> None:
     with running(BRIEF) as process:
         candidates = Candidates(process.pid)
         found = itertools.chain.from_iterable(candidates.choose() for _ in itertools.count())
-        assert next(found) == process.pid
+        assert next(found)[::2] == (process.pid, True)
 
 
 def test_thread_that_runs_is_the_last_choice() -> None:
     with running(BUSY) as process:
         wait_for(process.pid, "R")
-        assert list(Candidates(process.pid).choose()) == [process.pid]
+        assert tids(Candidates(process.pid)) == [process.pid]
 
 
 def test_thread_that_stands_still_is_none() -> None:
@@ -105,7 +130,10 @@ def test_thread_with_other_filters_than_the_main_thread_is_none() -> None:
     """Ours would inherit them."""
     with running(FILTERED) as process:
         wait_for(process.pid, "S")
-        wait_until(lambda: list(Candidates(process.pid).choose()) == [process.pid], "the main one")
+        wait_until(
+            lambda: tids(Candidates(process.pid)) == [process.pid],
+            "the main one",
+        )
         assert len(os.listdir(f"/proc/{process.pid}/task")) == 2
 
 
@@ -122,7 +150,7 @@ def test_those_that_wait_come_before_those_that_run(monkeypatch: pytest.MonkeyPa
     looks = {1: (b"R", None), 2: (b"S", Call(230)), 3: (b"D", Call(0)), 4: None, 5: (b"S", None)}
     monkeypatch.setattr(module, "tasks", lambda pid: frozenset(looks))
     monkeypatch.setattr(Candidates, "_look", lambda self, tid: looks[tid])
-    assert list(Candidates(1).choose()) == [2, 1]
+    assert tids(Candidates(1)) == [2, 1]
 
 
 def test_each_of_many_has_its_turn_and_the_main_thread_each_time(
