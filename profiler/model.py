@@ -109,7 +109,7 @@ class Module:
         return self.path.rsplit("/", 1)[-1]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Thread:
     """A thread of the target.
 

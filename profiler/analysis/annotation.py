@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
 
 from ..model import SymbolSource
 from .module_shares import ModuleShare
@@ -80,3 +84,13 @@ class AnnotatedCode:
     whole_ns: int  # of the whole profile
     rows: list[CodeRow]
     notes: list[str]
+
+
+def rows_of(rows: Sequence[CodeRow], addrs: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the row of the instruction that contains each address; -1 if none does."""
+    starts = np.array([each.addr for each in rows], np.int64)
+    ends = starts + np.array([len(each.data) for each in rows], np.int64)
+    row = np.searchsorted(starts, addrs, side="right").astype(np.int64) - 1
+    inside = row >= 0
+    inside[inside] = addrs[inside] < ends[row[inside]]
+    return np.where(inside, row, -1)

@@ -19,7 +19,8 @@ import numpy.typing as npt
 from ..profile.stacks import Trie
 from ..profile.store import Profile
 from ..symbols.interpreters.python.collector import is_collector
-from ..symbols.names.table import COLLECTION, FramePool, SymbolTable
+from ..symbols.names.frame_pool import FramePool
+from ..symbols.names.table import COLLECTION, SymbolTable
 
 Bools = npt.NDArray[np.bool_]
 

@@ -17,7 +17,8 @@ import numpy.typing as npt
 
 from ..profile.leaves import LeafWeights
 from ..profile.stacks import ROOT, TRUNCATED, Trie
-from ..symbols.names.table import FramePool, SymbolTable
+from ..symbols.names.frame_pool import FramePool
+from ..symbols.names.table import SymbolTable
 from .own_frames import SYNTHETIC, syscall_function
 from .shown_frames import ShownFrames
 

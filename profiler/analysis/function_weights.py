@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..profile.store import Profile
-from ..symbols.names.table import FramePool
+from ..symbols.names.frame_pool import FramePool
 from .node_weights import NodeWeights
 
 Ints = npt.NDArray[np.integer]

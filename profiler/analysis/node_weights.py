@@ -20,7 +20,8 @@ from ..linux.syscalls import syscall_number
 from ..model import KERNEL_FRAME, Clock
 from ..profile.stacks import TABLE_FULL, UNATTRIBUTED, Trie
 from ..profile.store import Profile
-from ..symbols.names.table import FramePool, SymbolTable
+from ..symbols.names.frame_pool import FramePool
+from ..symbols.names.table import SymbolTable
 from .calltree import in_kernel
 from .selection import Selection
 from .shown_frames import ShownFrames, shown_frames

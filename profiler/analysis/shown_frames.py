@@ -19,7 +19,8 @@ import numpy.typing as npt
 from ..model import MANAGED, Frame, FrameKind
 from ..profile.stacks import NO_ADDRESS, ROOT, TRUNCATED, Trie
 from ..profile.store import Profile
-from ..symbols.names.table import FramePool, SymbolTable
+from ..symbols.names.frame_pool import FramePool
+from ..symbols.names.table import SymbolTable
 from .collector_frames import with_collections
 from .frame_filter import FrameFilter, Language, are_native, traits
 from .own_frames import (

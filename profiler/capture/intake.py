@@ -50,16 +50,17 @@ class Intake:
         self._read_s = time.monotonic()
         self._lock = threading.Lock()
 
-    def due_in_s(self, *, is_watched: bool) -> float:
+    def due_in_s(self, *, is_watched: bool, most_s: float = LATER_S) -> float:
         """Return how long the next reading may wait; 0 or less if it is due. Each costs 1 ms.
 
         Args:
             is_watched: somebody waits for what is new.
+            most_s: the longest time between two readings.
         """
         pause_s = SOON_S
         if not is_watched and self._profile.duration_ns >= EARLY_S * 1e9:
             fills_s = RING_BYTES / FULL_PART / max(self._bytes_per_s, 1.0)
-            pause_s = min(max(fills_s, SOON_S), LATER_S)
+            pause_s = min(max(fills_s, SOON_S), most_s)
         return pause_s - (time.monotonic() - self._read_s)
 
     def read(self, ring: Ring | None, symbolizer: Symbolizer) -> FlametapError | None:

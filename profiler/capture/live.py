@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import BinaryIO
 
 from ..analysis.unattributed import unattributed_notes
 from ..errors import FlametapError, UsageError
@@ -41,8 +42,9 @@ from .end_reasons import (
 )
 from .exit_status import ExitStatus, ExitWatch
 from .heartbeat import Heartbeat
-from .intake import Intake
+from .intake import LATER_S, Intake
 from .interpreters import InterpreterWatch
+from .keeper import KEPT_S, Keeper
 from .kernel_check import Comparison
 from .kernel_watch import KernelWatch
 from .last_thread import only_agents_are_left
@@ -91,6 +93,7 @@ class Capture(Views):
         self._kernel = KernelWatch(pid)
         self._intake = Intake(self.profile, self._look_for_interpreters)
         self._pauses = Pauses()
+        self.keeper: Keeper | None = None
         self._state = "attaching"
         self._notes: list[str] = []
         self._started_s = 0.0  # time.time()
@@ -105,6 +108,15 @@ class Capture(Views):
         return self._intake.error
 
     # ------------------------------------------------------------------ life
+
+    def keep_in(self, file: BinaryIO, path: str) -> None:
+        """Keep the recording in a file while it is made. To be called before ``start``.
+
+        Args:
+            file: open for writing, empty; closed by ``close`` at the latest.
+            path: its name, for messages.
+        """
+        self.keeper = Keeper(file, path, self.profile, self.table, self.status)
 
     def start(self) -> None:
         """Attach and begin to sample.
@@ -322,13 +334,15 @@ class Capture(Views):
         assert self._target is not None
         while True:
             is_watched = self._revision.is_awaited()
-            self._session.wake.wait(
-                min(max(self._intake.due_in_s(is_watched=is_watched), 0.0), LOOK_S)
-            )
+            most_s = LATER_S if self.keeper is None else KEPT_S
+            due_in_s = self._intake.due_in_s(is_watched=is_watched, most_s=most_s)
+            self._session.wake.wait(min(max(due_in_s, 0.0), LOOK_S))
             if self._stopping.is_set():
                 return
-            if self._intake.due_in_s(is_watched=is_watched) <= 0:
+            if self._intake.due_in_s(is_watched=is_watched, most_s=most_s) <= 0:
                 self._drain()
+                if self.keeper is not None:
+                    self.keeper.step()
                 self._time_ahead.step()
                 self._kernel.look(self.profile)
             # The main thread of a process that is exiting, or not yet reaped, is a zombie, too.

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     # Imported when they are asked for: an attach does not wait for them.
     from ..analysis.annotation import AnnotatedCode, AnnotatedSource, SymbolReport
     from ..analysis.calltree import CallTree
+    from ..analysis.code_source import CodeSource
     from ..analysis.code_view import CodeView
     from ..analysis.heat import Heat, HeatQuery
     from ..analysis.lanes import LaneQuery, Lanes
@@ -62,8 +63,14 @@ class Views:
         if self._made_code is None:
             from ..analysis.code_view import CodeView
 
-            self._made_code = CodeView(self.profile, self.table, self.symbolizer)
+            self._made_code = CodeView(self.profile, self.table, self.code_source())
         return self._made_code
+
+    def code_source(self) -> CodeSource:
+        """Return where texts and instructions come from."""
+        from ..analysis.live_code import LiveCode
+
+        return LiveCode(self.profile, self.symbolizer)
 
     def threads(self, span: Span | None = None) -> list[ThreadInfo]:
         """See ``ProfileSource.threads``."""

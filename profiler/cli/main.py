@@ -16,7 +16,16 @@ from .streams import give_up, print_line, print_message
 from .targets import find_processes, is_name
 
 DEBUG_VARIABLE = "FLAMETAP_DEBUG"
-NAMES = ("live", "record", "dump", "ps", "doctor", "symbols")  # each a module of ``commands``
+NAMES = (
+    "live",
+    "record",
+    "open",
+    "export",
+    "dump",
+    "ps",
+    "doctor",
+    "symbols",
+)  # each a module of ``commands``
 BEHIND_DASHES = "; put a program to start after --, with its options"
 
 

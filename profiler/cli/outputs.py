@@ -43,7 +43,7 @@ def plan(paths: Sequence[str], formats: Sequence[str]) -> list[Output]:
     """
     if not paths:
         return []
-    from ..export import destination, format_for
+    from ..export import RECORDING, destination, format_for
 
     if len(formats) > 1 and len(formats) != len(paths):
         raise UsageError(
@@ -58,6 +58,13 @@ def plan(paths: Sequence[str], formats: Sequence[str]) -> list[Output]:
     outputs = [
         Output(path, format_for(path, explicit)) for path, explicit in zip(paths, each, strict=True)
     ]
+    kept = [output for output in outputs if output.format == RECORDING]
+    if len(kept) > 1:
+        raise UsageError(
+            "two outputs are recordings, and they are the same", "leave one of them out"
+        )
+    if kept and kept[0].path == STDOUT:
+        raise UsageError("a recording needs a file", "name one: -o NAME.flametap")
     for output in outputs:
         if output.path != STDOUT:
             destination.check(output.path_for(0, time.time()))

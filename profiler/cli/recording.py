@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..capture.cost import Certificate
@@ -17,6 +18,7 @@ from ..errors import NoSamplesError, OutputError
 from ..model import Clock, ManagedVerdict, Status, ThreadInfo, Verdict
 from .frame_options import ALL_FRAMES, FrameOptions
 from .heaviest import heaviest_lines, nameless_lines
+from .keeping import finish_kept, is_kept
 from .outputs import STDOUT, Output
 from .progress import Progress, duration, loss_lines, recording_line
 from .python_lines import collector_lines, gil_lines
@@ -159,14 +161,19 @@ def finish(
     lines = summary(status, capture.profile.total_ns(Clock.CPU), capture.threads(), what)
     lines += gil_lines(capture)
     certificate = Certificate.of(status)
-    if outputs:
+    if any(not is_kept(each) for each in outputs):
         _refuse_empty(capture, what)
         if what.shown.language == "python" and not status.languages:
             progress.warn(NO_PYTHON)
     problems: list[OutputError] = []
-    for output in outputs:
+    writers: list[Callable[[], None]] = [partial(finish_kept, capture, progress)]
+    for each in outputs:
+        if not is_kept(each):
+            notes = [*lines, *status.notes]
+            writers.append(partial(_write, capture, each, what, notes, status, progress))
+    for write in writers:
         try:
-            _write(capture, output, what, [*lines, *status.notes], status, progress)
+            write()
         except OutputError as error:
             problems.append(error)  # the others are written all the same
     if problems:
@@ -188,12 +195,31 @@ def finish(
     return EXIT_CODE if was_cut else 0
 
 
+def write_outputs(
+    opened: Capture, outputs: Sequence[Output], what: OutputOptions, progress: Progress
+) -> None:
+    """Write files of a recording that has ended.
+
+    Raises:
+        NoSamplesError: there is nothing to write.
+        OutputError: a file cannot be written.
+    """
+    _refuse_empty(opened, what)
+    status = opened.status()
+    for note in status.notes:
+        progress.warn(note)
+    lines = summary(status, opened.profile.total_ns(Clock.CPU), opened.threads(), what)
+    for output in outputs:
+        _write(opened, output, what, [*lines, *status.notes], status, progress)
+
+
 def _load(outputs: Sequence[Output]) -> None:
     from ..export import load
 
     with contextlib.suppress(ImportError):  # told when it is written
         for output in outputs:
-            load(output.format)
+            if not is_kept(output):
+                load(output.format)
 
 
 def _name(capture: Capture, interrupts: Interrupts, asked: int, progress: Progress) -> bool:

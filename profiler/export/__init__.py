@@ -82,12 +82,16 @@ FORMATS: dict[str, Format] = {
 }
 
 
+# The whole recording, which is written while it is made (``capture.keeper``).
+RECORDING, RECORDING_EXTENSION = "flametap", ".flametap"
+
 # What py-spy, austin and async-profiler call them.
 SYNONYMS = {"raw": "folded", "collapsed": "folded", "flamegraph": "svg"}
 
 
 def format_for(path: str, explicit: str | None = None) -> str:
-    """Choose the format of an output and return its name, a key of :data:`FORMATS`.
+    """Choose the format of an output and return its name, a key of :data:`FORMATS`, or
+    ``RECORDING``.
 
     Args:
         path: the output. Its extension decides; standard output ("-") is folded.
@@ -96,14 +100,21 @@ def format_for(path: str, explicit: str | None = None) -> str:
     Raises:
         UsageError: there is no such format, or the extension is unknown.
     """
-    known = "; ".join(f"{name} ({', '.join(f.extensions)})" for name, f in FORMATS.items())
+    known = "; ".join(
+        (
+            f"{RECORDING} ({RECORDING_EXTENSION})",
+            *(f"{name} ({', '.join(f.extensions)})" for name, f in FORMATS.items()),
+        )
+    )
     if explicit is not None:
         explicit = SYNONYMS.get(explicit, explicit)
-        if explicit not in FORMATS:
+        if explicit not in FORMATS and explicit != RECORDING:
             raise UsageError(f"unknown format {explicit}", f"formats are {known}")
         return explicit
     if path == STDOUT:
         return "folded"
+    if path.lower().endswith(RECORDING_EXTENSION):
+        return RECORDING
     for name, entry in FORMATS.items():
         if path.lower().endswith(entry.extensions):
             return name

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import stat
 from collections.abc import Callable, Iterator
@@ -88,6 +89,36 @@ def write(path: str, write_to: Callable[[BinaryIO], None]) -> None:
             with contextlib.suppress(OSError):
                 os.unlink(temporary, dir_fd=place.folder_fd)
             raise
+
+
+def open_new(path: str) -> BinaryIO:
+    """Open a file to be written while it can be read: a new one, or one of ours, emptied.
+
+    Args:
+        path: of the file.
+
+    Raises:
+        OutputError: it cannot be written, is a link or a file of another user, is no ordinary
+            file, or somebody else writes it just now.
+    """
+    with _errors(path), _find(path) as place:
+        if place.is_special:
+            raise OutputError(
+                f"cannot write {path}: a recording needs an ordinary file",
+                "choose another place with -o",
+            )
+        flags = (_CREATE & ~os.O_EXCL) if place.found else _CREATE
+        fd = os.open(place.name, flags, _NEW_MODE, dir_fd=place.folder_fd)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(fd, 0)
+        except BlockingIOError:
+            os.close(fd)
+            raise OutputError(
+                f"cannot write {path}: another flametap writes it",
+                "choose another name with -o",
+            ) from None
+        return open(fd, "wb")
 
 
 @contextlib.contextmanager

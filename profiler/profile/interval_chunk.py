@@ -33,6 +33,21 @@ ROW_DTYPE = np.dtype(
     ]
 )
 LOCK_COLUMNS = "holder_id", "awaited_lock", "held_lock"
+MAX_TIME_NS = 1 << 62  # the sum of a time and a duration below it fits into 63 bits
+
+
+def check_rows(rows: Rows, n_cells: int) -> None:
+    """Check rows that a file gives.
+
+    Raises:
+        ValueError: one is of a cell that is not there, or has an impossible time or number.
+    """
+    if ((rows["cell"] < 0) | (rows["cell"] >= n_cells)).any():
+        raise ValueError("an interval is of a sum that is not there")
+    for name in ("t0_ns", "wall_ns", "cpu_ns", "samples"):
+        end = 1 << 32 if name == "samples" else MAX_TIME_NS
+        if ((rows[name] < 0) | (rows[name] >= end)).any():
+            raise ValueError("an interval has an impossible time")
 
 
 class Block(NamedTuple):

@@ -27,7 +27,18 @@ from ..linux.syscalls import QUEUED
 from ..model import Clock, ThreadState
 from ..wire.abi import INTERVAL_OPEN
 from .budget import INTERVALS_BYTES, Budget
-from .interval_chunk import BYTES_A_ROW, LOCK_COLUMNS, ROW_DTYPE, Block, Chunk, Rows, block_of, cut
+from .interval_chunk import (
+    BYTES_A_ROW,
+    LOCK_COLUMNS,
+    MAX_TIME_NS,
+    ROW_DTYPE,
+    Block,
+    Chunk,
+    Rows,
+    block_of,
+    check_rows,
+    cut,
+)
 from .past import Past
 from .totals import Cells, Int32s, Int64s, weigh
 
@@ -45,6 +56,16 @@ class CellWeights:
     state: npt.NDArray[np.uint8]  # enum ThreadState
     sysno: npt.NDArray[np.int16]  # -1 if the thread waits in no system call
     weight: Int64s
+
+
+class NewRows(NamedTuple):
+    """What the intervals have gained."""
+
+    thread_id: npt.NDArray[np.uint32]  # of each new cell …
+    what: Int64s  # … and the rest of it (``totals.Cells``)
+    ended: Rows
+    open: Rows  # all that are open now
+    now_ns: int
 
 
 class IntervalMoments(NamedTuple):
@@ -79,7 +100,41 @@ class Intervals:
         self._tail = np.empty(CHUNK_ROWS, ROW_DTYPE)  # its pages become resident as it fills
         self._n_tail = 0
         self._open: Rows = np.empty(0, ROW_DTYPE)
+        self._kept: list[Rows] | None = None  # rows for ``take_new``
         self.now_ns = 0
+
+    def keep_new(self) -> None:
+        """From now on, keep each row that is added for ``take_new``. To be called at first."""
+        self._kept = []
+
+    def take_new(self, n_cells: int) -> NewRows:
+        """Return the rows that have ended since the last call, those that are open, new cells.
+
+        Args:
+            n_cells: the number of cells that the caller knows.
+        """
+        ended = np.concatenate([np.empty(0, ROW_DTYPE), *(self._kept or ())])
+        self._kept = []
+        return NewRows(*self._cells.rows_since(n_cells), ended, self._open.copy(), self.now_ns)
+
+    def extend(self, new: NewRows, n_stacks: int) -> None:
+        """Add rows that ``take_new`` has returned.
+
+        Args:
+            new: the rows.
+            n_stacks: the number of stacks that there are.
+
+        Raises:
+            ValueError: a row makes no sense, or the budget does not suffice.
+        """
+        self._cells.extend(new.thread_id, new.what, n_stacks)
+        for rows in (new.ended, new.open):
+            check_rows(rows, len(self._cells))
+        if not 0 <= new.now_ns < MAX_TIME_NS:
+            raise ValueError("it has an impossible time")
+        self._append(new.ended)
+        self._open = new.open
+        self.now_ns = max(self.now_ns, new.now_ns)
 
     @property
     def has_open(self) -> bool:
@@ -167,6 +222,8 @@ class Intervals:
         return rows
 
     def _append(self, rows: Rows) -> None:
+        if self._kept is not None and len(rows):
+            self._kept.append(rows)
         self._cells.add(
             rows["cell"], rows["wall_ns"], rows["cpu_ns"], rows["samples"].astype(np.uint32)
         )

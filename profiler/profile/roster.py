@@ -8,7 +8,7 @@ Not thread-safe; ``Profile`` holds the lock.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -84,10 +84,29 @@ class Roster:
                 self.threads[thread_id] = self._named(thread)
                 if update.exited:
                     exited.add(thread_id)
-        self.hidden |= hidden
-        for thread_id in hidden:
-            self.threads.pop(thread_id, None)
+        self.hide(hidden)
         return exited, hidden
+
+    def restore(self, threads: Sequence[Thread], modules: Sequence[Module]) -> None:
+        """Add threads and modules that a file gives, or replace what is known of them.
+
+        Raises:
+            ValueError: the budget does not suffice.
+        """
+        for thread in threads:
+            if thread.thread_id not in self.threads and not self._budget.take(THREAD_BYTES):
+                raise ValueError("it has more threads than fit into memory")
+            self.threads[thread.thread_id] = thread
+        for module in modules:
+            if module.module_id not in self.modules and not self._budget.take(MODULE_BYTES):
+                raise ValueError("it has more modules than fit into memory")
+            self.modules[module.module_id] = module
+
+    def hide(self, thread_ids: Collection[int]) -> None:
+        """Remove threads that are not the target's."""
+        self.hidden |= set(thread_ids)
+        for thread_id in thread_ids:
+            self.threads.pop(thread_id, None)
 
     def set_names(self, names: Mapping[int, str], defaults: frozenset[str]) -> bool:
         """Set how the program calls its threads; return whether a name has changed.

@@ -37,6 +37,7 @@ from ..wire.abi import (
 from ..wire.decoder import ProtocolError
 from ..wire.events import Trace, raw_frame
 from .budget import ADDRESS_BYTES, NODE_BYTES, STACK_BYTES, TRACE_BYTES, Budget
+from .stack_columns import Mark, StackColumns, check
 
 ROOT = 0
 UNATTRIBUTED = 1
@@ -78,14 +79,6 @@ class Calls(NamedTuple):
     callee_id: npt.NDArray[np.int64]
     caller_addr: npt.NDArray[np.int64]  # file_addr: return address - 1, as in all callers' frames
     callee_addr: npt.NDArray[np.int64]
-
-
-class Mark(NamedTuple):
-    """The position up to which a reader knows the stacks; only :meth:`Stacks.news` makes one."""
-
-    n_addresses: int = 0
-    n_nodes: int = 0
-    n_stacks: int = 0
 
 
 class News(NamedTuple):
@@ -276,8 +269,52 @@ class Stacks:
             [(i, self.raw_frame(i)) for i in range(since.n_addresses, len(self._addresses))],
             self.calls_since(since.n_nodes),
             [(i, self.raw_frame(i)) for i in self._leaf_addresses_since(since.n_stacks)],
-            Mark(len(self._addresses), len(self._parent), len(self._stack_node)),
+            self.mark,
         )
+
+    @property
+    def mark(self) -> Mark:
+        """The position behind all that there is now."""
+        return Mark(len(self._addresses), len(self._parent), len(self._stack_node))
+
+    def columns_since(self, since: Mark) -> StackColumns:
+        """Return the rows that were added after ``since``; copies."""
+        a, n, s = since
+        return StackColumns(
+            addresses=np.array(self._addresses[a:], np.uint64),
+            parent=np.array(self._parent[n:], np.int32),
+            address=np.array(self._address[n:], np.int32),
+            depth=np.array(self._depth[n:], np.int32),
+            node=np.array(self._stack_node[s:], np.int32),
+            verdict=np.array(self._stack_verdict[s:], np.uint8),
+            managed=np.array(self._stack_managed[s:], np.uint8),
+            marks=np.array(self._stack_marks[s:], np.uint8),
+            fault=np.array(self._stack_fault[s:], np.int32),
+        )
+
+    def extend(self, rows: StackColumns) -> None:
+        """Add rows that ``columns_since`` has returned. Traces cannot be added afterwards.
+
+        Raises:
+            ValueError: they do not fit to those that there are, or the budget does not suffice.
+        """
+        check(rows, self.mark, np.frombuffer(self._depth, np.int32).copy())
+        n_bytes = len(rows.addresses) * ADDRESS_BYTES + len(rows.parent) * NODE_BYTES
+        if not self._budget.take(n_bytes + len(rows.node) * STACK_BYTES):
+            raise ValueError("it has more stacks than fit into memory")
+        self._addresses.frombytes(rows.addresses.tobytes())
+        for column, more in (
+            (self._parent, rows.parent),
+            (self._address, rows.address),
+            (self._depth, rows.depth),
+            (self._stack_node, rows.node),
+            (self._stack_verdict, rows.verdict),
+            (self._stack_managed, rows.managed),
+            (self._stack_marks, rows.marks),
+            (self._stack_fault, rows.fault),
+        ):
+            column.frombytes(more.tobytes())
+        self._has_lock |= bool(np.isin(rows.marks & MARK_LOCK, _USES_LOCK).any())
 
     def _leaf_addresses_since(self, n: int) -> list[int]:
         """Return the ids of the addresses at which the stacks from number ``n`` on end."""

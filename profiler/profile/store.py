@@ -32,13 +32,16 @@ from ..model import (
 from ..wire.decoder import ProtocolError
 from ..wire.events import Batch, are_eval, raw_frames
 from .budget import INTERVALS_BYTES, TABLES_BYTES, Budget
+from .gains import GainMark, Gains
+from .interval_chunk import MAX_TIME_NS
 from .intervals import CellWeights, Intervals
 from .leaves import LeafWeights, leaf_of
 from .lock_intervals import LockIntervals, take_lock_intervals
 from .lock_states import Collections, are_holding, collections, lock_times
 from .moments import Moments, take_moments
 from .roster import Records, Roster
-from .stacks import STACK_FULL, Mark, News, Stacks, Trie
+from .stack_columns import Mark
+from .stacks import STACK_FULL, News, Stacks, Trie
 from .thread_infos import thread_infos
 from .timelines import Timelines
 from .verdicts import VerdictSums, verdict_sums
@@ -132,6 +135,59 @@ class Profile:
         open_ns = self._intervals.n_open * (now_ns - self._start_ns)
         if self._sum_ns + open_ns > _MAX_SUM_NS:
             raise ProtocolError("the times of its threads add up to more than 36 years")
+
+    # ---- what a file keeps
+
+    def keep_new(self) -> None:
+        """From now on, keep what is added for ``take_gains``. Call it before the first batch."""
+        self._intervals.keep_new()
+
+    def take_gains(self, since: GainMark) -> Gains:
+        """Return what has been added after ``since``; each interval once."""
+        with self._lock:
+            roster = self._roster
+            threads, modules = tuple(roster.threads.values()), tuple(roster.modules.values())
+            rows = self._intervals.take_new(since.n_cells)
+            n_cells = since.n_cells + len(rows.what)
+            return Gains(
+                self._stacks.columns_since(since.stacks),
+                rows,
+                sorted({*threads} - {*since.threads}, key=lambda each: each.thread_id),
+                sorted({*modules} - {*since.modules}, key=lambda each: each.module_id),
+                sorted(roster.hidden - since.hidden),
+                self._start_ns,
+                GainMark(self._stacks.mark, n_cells, threads, modules, frozenset(roster.hidden)),
+            )
+
+    def extend(self, gains: Gains) -> None:
+        """Add what ``take_gains`` has returned, of another profile. No batch can be applied then.
+
+        Raises:
+            ValueError: something in it makes no sense, or does not fit into memory.
+        """
+        with self._lock:
+            self._stacks.extend(gains.stacks)
+            self._roster.restore(gains.threads, gains.modules)
+            self._check_gains(gains)
+            self._intervals.extend(gains.rows, self._stacks.mark.n_stacks)
+            self._roster.hide(gains.hidden)
+            if gains.hidden:
+                self._intervals.hide(gains.hidden)
+            self._start_ns = gains.start_ns
+            self._revision += 1
+        self._on_change()
+
+    def _check_gains(self, gains: Gains) -> None:
+        rows = gains.rows
+        times = (rows.ended[name].sum(dtype=np.float64) for name in ("wall_ns", "cpu_ns"))
+        self._sum_ns += int(sum(times))
+        first_ns = min(
+            (int(each["t0_ns"].min()) for each in rows[2:4] if len(each)), default=MAX_TIME_NS
+        )
+        if not 0 <= gains.start_ns <= min(first_ns, MAX_TIME_NS):
+            raise ValueError("an interval is before the start")
+        if self._sum_ns + len(rows.open) * max(0, rows.now_ns - gains.start_ns) > _MAX_SUM_NS:
+            raise ValueError("its times add up to more than 36 years")
 
     # ---- contents
 

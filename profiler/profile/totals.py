@@ -94,6 +94,29 @@ class Cells:
         """The system call in which each cell's thread waits, -1 for none."""
         return (self._what[: self._length] >> 3).astype(np.int16)
 
+    def rows_since(self, n: int) -> tuple[npt.NDArray[np.uint32], Int64s]:
+        """Return the threads, and the packed rest, of the cells from number ``n`` on; copies."""
+        return self._thread[n : self._length].copy(), self._what[n : self._length].copy()
+
+    def extend(self, thread_id: npt.NDArray[np.uint32], what: Int64s, n_stacks: int) -> None:
+        """Add cells that ``rows_since`` has returned. None can be found afterwards.
+
+        Args:
+            thread_id: the thread of each.
+            what: the rest of each.
+            n_stacks: the number of stacks that there are.
+
+        Raises:
+            ValueError: one is of a stack or state that is not there, or the budget is too small.
+        """
+        state, stack = what & 7, what >> 19
+        is_wrong = (state < min(ThreadState)) | (state > max(ThreadState))
+        if len(thread_id) != len(what) or (is_wrong | (stack < 0) | (stack >= n_stacks)).any():
+            raise ValueError("a sum is of a stack that is not there")
+        if not self._budget.take(CELL_BYTES * len(what)):
+            raise ValueError("it has more different sums than fit into memory")
+        self._number(thread_id, what)
+
     def state_of(self, cell: Int32s) -> npt.NDArray[np.uint8]:
         """Return the states of some cells, enum ThreadState."""
         return (self._what[cell] & 7).astype(np.uint8)

@@ -49,6 +49,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     ),
     # What was recorded, and the attach that records.
     "profile": ("linux", "model", "wire"),
+    "recording": ("flametap", "errors", "model", "profile", "symbols.names"),
     "inject.link": ("errors", "linux", "wire"),
     "inject.direct": ("agent", "errors", "inject.link", "linux", "wire"),
     "inject.frida": ("agent", "errors", "inject.link", "linux"),
@@ -57,13 +58,13 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     ),
     "safety": ("errors", "inject", "inject.frida", "linux"),
     "analysis": (
-        *("linux", "model", "profile"),
+        *("linux", "model", "profile", "recording"),
         *("symbols", "symbols.interpreters", "symbols.locate", "symbols.names", "symbols.object"),
     ),
     "capture": (
         *("analysis", "errors", "inject", "inject.link", "linux", "model", "profile"),
-        *("symbols", "symbols.interpreters", "symbols.jit", "symbols.locate", "symbols.names"),
-        "wire",
+        *("recording", "symbols", "symbols.interpreters", "symbols.jit", "symbols.locate"),
+        *("symbols.names", "wire"),
     ),
     # What people see.
     "web.bundle": (),
@@ -101,12 +102,21 @@ BELONGS_TO: dict[str, tuple[str, ...]] = {
     "werkzeug": ("web",),
     "jinja2": ("web",),
     "click": ("cli",),
-    "numpy": ("wire", "profile", "symbols", "analysis", "export.firefox", "export.report_code"),
+    "zstandard": ("recording",),
+    "numpy": (
+        "wire",
+        "profile",
+        "recording",
+        "symbols",
+        "analysis",
+        "export.firefox",
+        "export.report_code",
+    ),
     "capstone": ("symbols.object",),
     "elftools": ("symbols",),
     "symbolic": ("symbols",),
     "multi_demangle": ("symbols.names",),
-    "orjson": ("web", "export", "cli"),
+    "orjson": ("web", "export", "cli", "recording"),
     "re2": ("web",),
 }
 DOM_FREE = sorted((ROOT / "web" / "static" / "model").glob("*.js"))

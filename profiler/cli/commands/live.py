@@ -13,6 +13,7 @@ from ...linux import heaps
 from .. import browser, start
 from ..attach_options import AttachOptions
 from ..frame_options import FrameOptions, gil_option
+from ..keeping import keeping
 from ..options import (
     duration_option,
     output_options,
@@ -47,8 +48,8 @@ EXPOSED = (
 )
 @output_options(
     "Also write a file when the sampling ends, as `flametap record -o` does.",
-    "Format of the file of -o: html, svg, speedscope, firefox or folded. Without it, its name"
-    " decides.",
+    "Format of the file of -o: flametap, html, svg, speedscope, firefox or folded. Without it,"
+    " its name decides.",
 )
 @click.option(
     "--host",
@@ -97,6 +98,7 @@ def live(
             with (
                 verified(target, progress, how) as verification,
                 start.prepared(target, how, progress) as capture,
+                keeping(capture, planned),
             ):
                 from flametap.web.server import serve
 

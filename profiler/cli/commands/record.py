@@ -18,6 +18,7 @@ from ...model import Clock
 from .. import start
 from ..attach_options import AttachOptions
 from ..frame_options import FrameOptions, frame_options
+from ..keeping import keeping
 from ..options import (
     by,
     duration_option,
@@ -68,8 +69,8 @@ class WithProgram(click.Command):
 @output_options(
     "The file to write; may be given several times. - is stdout; %p in the name is the "
     f"process id, %t the time.  [default: {DEFAULT_OUTPUT}]",
-    "Format of the file: html, svg, speedscope, firefox or folded. Without it, the"
-    " file's name decides.",
+    "Format of the file: flametap (the whole recording, for `flametap open`), html, svg,"
+    " speedscope, firefox or folded. Without it, the file's name decides.",
 )
 @click.option(
     "--clock",
@@ -222,6 +223,7 @@ def _record_process(
             with (
                 verified(pid, progress, how) as verification,
                 _prepared(pid, outputs, how, progress) as capture,
+                keeping(capture, outputs),
             ):
                 start.start(capture, interrupts, progress, verification)
                 watch(capture, interrupts, progress, duration_s, outputs)
@@ -234,7 +236,7 @@ def _record_process(
 def _prepared(
     pid: int, outputs: list[Output], how: AttachOptions, progress: Progress
 ) -> contextlib.AbstractContextManager[Capture]:
-    shows_notes = how.verbose or any(output.format == "html" for output in outputs)
+    shows_notes = how.verbose or any(output.format in ("html", "flametap") for output in outputs)
     return start.prepared(pid, how, progress, shows_notes=shows_notes)
 
 
@@ -260,6 +262,7 @@ def _record_command(
             with (
                 verified(launched.pid, progress, how) as verification,
                 _prepared(launched.pid, outputs, how, progress) as capture,
+                keeping(capture, outputs),
             ):
                 start.start(capture, interrupts, progress, verification)
                 launched.release()

@@ -16,13 +16,14 @@ from __future__ import annotations
 import contextlib
 import threading
 from array import array
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ...model import GUESSED_CALLER, KERNEL_FRAME, NO_MODULE, Frame, FrameKind, Function, RawFrame
+from .frame_pool import FramePool, NameGains, NameMark, check
 from .packed_frames import PackedFrames
 
 JIT_MODULE = "[jit]"  # module name of code outside any file
@@ -34,37 +35,6 @@ KERNEL_THREAD = Function("[kernel thread]", "", kind=FrameKind.SYNTHETIC)
 
 GUESS = Function("[guessed]", "", kind=FrameKind.SYNTHETIC)
 """Stands between a function and a caller that may be another one."""
-
-
-@dataclass(frozen=True)
-class FramePool:
-    """The frames of many addresses in arrays of C ints.
-
-    The frames of address ``a`` are ``functions[first[a] : first[a] + count[a]]``, outermost first,
-    and the same range of ``lines`` and ``line_files``. Every address has at least one.
-
-    ``lost_pairs`` are the pairs of addresses with frames between them, ``caller << 32 | callee``,
-    in order. ``lost_first`` and ``lost_count`` locate the frames of each pair, as ``first`` and
-    ``count`` do for an address.
-    """
-
-    first: array[int]
-    count: array[int]
-    functions: array[int]
-    lines: array[int]
-    line_files: array[int]  # index into ``SymbolTable.line_files``, 0 for the function's own file
-    file_numbers: array[int]  # of each such index, the first one with the same file
-    lost_pairs: array[int]
-    lost_first: array[int]
-    lost_count: array[int]
-
-    def lost(self, caller: int, callee: int) -> slice:
-        """Return the range of the frames between two addresses in the pool; mostly empty."""
-        pair = caller << 32 | callee
-        index = bisect_left(self.lost_pairs, pair)
-        if index == len(self.lost_pairs) or self.lost_pairs[index] != pair:
-            return slice(0, 0)
-        return slice(self.lost_first[index], self.lost_first[index] + self.lost_count[index])
 
 
 def unnamed_function(frame: RawFrame, module_name: str) -> Function:
@@ -267,6 +237,76 @@ class SymbolTable:
                 array("i", (self._lost[pair][1] for pair in pairs)),
             )
 
+    def gains(self, since: NameMark, n_addresses: int) -> NameGains:
+        """Return what has been added or changed after ``since``.
+
+        Args:
+            since: what is known; ``NameMark()`` for nothing.
+            n_addresses: the number of addresses to be told of.
+        """
+        with self._lock:
+            self._reach(n_addresses)
+            n = min(n_addresses, len(self._first))
+            places = np.array(
+                (self._first[:n], self._count[:n], np.frombuffer(self._named, np.uint8)[:n]),
+                np.int32,
+            )
+            known = np.zeros_like(places)
+            known[:, : since.places.shape[1]] = since.places
+            changed = np.flatnonzero((places != known).any(axis=0))
+            lost = list(self._lost.items())[since.n_lost :]
+            kernel = list(self._kernel.items())[since.n_kernel :]
+            return NameGains(
+                functions=self._functions[since.n_functions :],
+                files=[*zip(self._line_files, self._line_tiers, strict=True)][since.n_files :],
+                file_number=_int32s(self._file_numbers[since.n_files :]),
+                function=_int32s(self._pool_functions[since.n_frames :]),
+                line=_int32s(self._pool_lines[since.n_frames :]),
+                file=_int32s(self._pool_files[since.n_frames :]),
+                address=_int32s(changed),
+                first=places[0, changed],
+                count=places[1, changed],
+                is_named=places[2, changed],
+                lost=np.array([pair for pair, _ in lost], np.int64),
+                lost_first=_int32s([first for _, (first, _) in lost]),
+                lost_count=_int32s([count for _, (_, count) in lost]),
+                kernel=_int32s([address for address, _ in kernel]),
+                call=_int32s([call for _, call in kernel]),
+                mark=NameMark(
+                    *(len(self._functions), len(self._pool_functions), len(self._line_files)),
+                    *(len(self._lost), len(self._kernel)),
+                    places,
+                ),
+            )
+
+    def extend(self, gains: NameGains, n_addresses: int) -> None:
+        """Add what ``gains`` has returned, of another table that had the same before.
+
+        Raises:
+            ValueError: something in it makes no sense.
+        """
+        with self._change():
+            numbers = len(self._functions), len(self._pool_functions), len(self._line_files)
+            check(gains, NameMark(*numbers), n_addresses)
+            self._reach(n_addresses)
+            for function in gains.functions:
+                self._ids.setdefault(function, len(self._functions))
+                self._functions.append(function)
+            for file, tier in gains.files:
+                self._line_file_ids.setdefault((file, tier), len(self._line_files))
+                self._line_files.append(file)
+                self._line_tiers.append(tier)
+            self._file_numbers.frombytes(gains.file_number.tobytes())
+            self._pool_functions.frombytes(gains.function.tobytes())
+            self._pool_lines.frombytes(gains.line.tobytes())
+            self._pool_files.frombytes(gains.file.tobytes())
+            np.frombuffer(self._first, np.int32)[gains.address] = gains.first
+            np.frombuffer(self._count, np.int32)[gains.address] = gains.count
+            np.frombuffer(self._named, np.uint8)[gains.address] = gains.is_named
+            places = zip(gains.lost_first.tolist(), gains.lost_count.tolist(), strict=True)
+            self._lost.update(zip(gains.lost.tolist(), places, strict=True))
+            self._kernel.update(zip(gains.kernel.tolist(), gains.call.tolist(), strict=True))
+
     def by_name(self) -> array[int]:
         """Return all function ids, ordered by name, then module, file and id; a copy."""
         with self._lock:
@@ -347,3 +387,7 @@ class SymbolTable:
                 frame = Frame(unnamed_function(*self._locate(address_id)))
                 self._first[address_id] = self._store([frame])
                 self._count[address_id] = 1
+
+
+def _int32s(numbers: Any) -> npt.NDArray[np.int32]:
+    return np.array(numbers, np.int32)

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from flametap.analysis import code_view
+from flametap.analysis import live_code
 from flametap.analysis.code_view import CodeView
 from flametap.analysis.frame_filter import FrameFilter, Language
+from flametap.analysis.live_code import LiveCode
 from flametap.analysis.selection import Selection
 from flametap.model import Clock, Frame, Function
 from flametap.symbols.symbolizer import Symbolizer
@@ -25,7 +26,7 @@ def view_of(
     table = named(profile, NAMES | places)
     symbolizer = Symbolizer(table, None, cache_dir=folder / "cache")
     request.addfinalizer(symbolizer.close)
-    return CodeView(profile, table, symbolizer), table.function_id(function)
+    return CodeView(profile, table, LiveCode(profile, symbolizer)), table.function_id(function)
 
 
 def test_lines_have_text_and_the_weight_of_what_is_hidden_below(
@@ -47,7 +48,7 @@ def test_lines_have_text_and_the_weight_of_what_is_hidden_below(
 def test_code_in_no_file_says_so(file: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     view, function_id = view_of(replace(HANDLE, file=file), tmp_path, request)
     found = view.lines(function_id, Selection(Clock.CPU))
-    assert found.notes == [code_view.IN_NO_FILE]
+    assert found.notes == [live_code.IN_NO_FILE]
     assert [each.line for each in found.lines if each.total_ns] == [12, 14]
 
 

@@ -93,6 +93,8 @@ class PlayedCapture:
 
     pid, command, table = 7, "demo", None
 
+    keeper = None
+
     def __init__(self, *, cpu_ns: int = 500_000_000, ends: bool = False) -> None:
         self.profile = PlayedProfile(cpu_ns)
         self.diary: list[str] = []

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import packed_report
-from flametap.analysis import code_view
+from flametap.analysis import code_view, live_code
+from flametap.analysis.live_code import LiveCode
 from flametap.analysis.packed_tree import leb128
 from flametap.analysis.selection import Selection, Span
 from flametap.capture.views import Views
@@ -117,13 +118,13 @@ def test_names_of_the_target_cannot_break_out(monkeypatch: pytest.MonkeyPatch) -
 
 def test_report_has_the_code_of_the_heaviest_functions(monkeypatch: pytest.MonkeyPatch) -> None:
     text = SourceText([f"line {line}" for line in range(1, 2_000)])
-    monkeypatch.setattr(code_view, "read_source", lambda *_: text)
+    monkeypatch.setattr(live_code, "read_source", lambda *_: text)
     source = PythonSource(400)
     profile, table = source.profile, source.table
     report = packed_report.read(written(ExportRequest(profile, table, views=source)))
     code = report.part("code")
     assert code["functions"]
-    view = code_view.CodeView(profile, table, None)
+    view = code_view.CodeView(profile, table, LiveCode(profile, None))
     numbers = {function.name: at for at, function in enumerate(table.functions)}
     for number, clocks in code["functions"].items():
         function_id = numbers[report.names["functions"]["name"][int(number)]]

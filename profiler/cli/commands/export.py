@@ -1,0 +1,100 @@
+"""``flametap export``: other formats of a recording from a file."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import click
+
+from ...errors import UsageError
+from ...model import Clock
+from ..frame_options import FrameOptions, frame_options
+from ..keeping import is_kept
+from ..options import by, output_options, parse_range, parse_regex
+from ..outputs import plan
+from ..progress import Progress
+from ..recording import OutputOptions, write_outputs
+
+CLOCKS = [clock.value for clock in Clock]
+
+
+@click.command("export", short_help="Write other formats of a recording.")
+@click.argument("path", metavar="FILE")
+@output_options(
+    "The file to write; may be given several times. - is stdout.",
+    "Format of the file: html, svg, speedscope, firefox or folded. Without it, the file's name"
+    " decides.",
+)
+@click.option(
+    "--clock",
+    type=click.Choice(CLOCKS),
+    default=Clock.CPU.value,
+    show_default=True,
+    help="The time that the files show: on a CPU, all time, or only time off the CPU.",
+)
+@click.option(
+    "-t", "--threads", "by_thread", is_flag=True, help="Give each thread a root frame of its own."
+)
+@click.option(
+    "--tid",
+    "tids",
+    type=int,
+    metavar="TID",
+    multiple=True,
+    help="Show only the thread with this id, as in `ps -L`; may be given several times.",
+)
+@click.option(
+    "--thread",
+    "thread_name",
+    metavar="REGEX",
+    callback=by(parse_regex),
+    help="Show only threads whose name matches this regular expression.",
+)
+@click.option(
+    "--range",
+    "span",
+    metavar="START-END",
+    callback=by(parse_range),
+    help="Write only this part of the recording: seconds since its start, as in 2-5 or 10-.",
+)
+@frame_options(lines=True)
+@click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
+def export_file(
+    path: str,
+    outputs: tuple[str, ...],
+    formats: tuple[str, ...],
+    clock: str,
+    by_thread: bool,
+    tids: tuple[int, ...],
+    thread_name: re.Pattern[str] | None,
+    span: tuple[float, float | None] | None,
+    shown: FrameOptions,
+    quiet: bool,
+) -> int:
+    """Write other formats of a recording that `flametap record -o NAME.flametap` has made.
+
+    \b
+        flametap export NAME.flametap -o out.speedscope.json -o out.html
+    """
+    if not outputs:
+        raise UsageError("no output is named", "name one: -o out.html")
+    planned = plan(outputs, formats)
+    if any(map(is_kept, planned)):
+        raise UsageError("the recording is such a file already", "copy it, or name another format")
+    from ...capture.opened import open_recording
+
+    what = OutputOptions(
+        clock=Clock(clock),
+        by_thread=by_thread,
+        tids=tids,
+        thread_name=thread_name,
+        shown=shown,
+        span_s=span,
+    )
+    opened: Any = open_recording(path)
+    write_outputs(opened, planned, what, Progress(quiet=quiet))
+    return 0
+
+
+export = export_file

@@ -1,0 +1,70 @@
+"""``flametap open``: the page of a recording from a file."""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import nullcontext
+from typing import Any
+
+import click
+
+from ...linux import heaps
+from .. import browser
+from ..progress import Progress
+from ..recording import page_exports
+from ..signals import Interrupts
+from ..streams import print_line
+from .live import EXPOSED, TOKEN_BYTES
+
+
+@click.command("open", short_help="Show the page of a recording.")
+@click.argument("path", metavar="FILE")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address of this machine on which to serve the page.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="Port of the page.  [default: any free one]",
+)
+@click.option("--no-open", is_flag=True, help="Do not open the browser.")
+@click.option("-q", "--quiet", is_flag=True, help="Print the address only.")
+def open_file(path: str, host: str, port: int, no_open: bool, quiet: bool) -> int:
+    """Show a recording that `flametap record -o NAME.flametap` has made, in the browser.
+
+    The program need not run any more, nor be on this machine. Prints the page's address to stdout.
+    Ctrl-C ends it.
+    """
+    from ...capture.opened import open_recording
+
+    heaps.keep_small()
+    progress = Progress(quiet=quiet)
+    opened = open_recording(path)
+    from flametap.web.server import serve
+
+    with Interrupts() as interrupts:
+        # pyright reads files here and below build/types, and takes them for two.
+        source: Any = opened
+        exports: Any = page_exports(source)
+        server = serve(source, host, port, secrets.token_urlsafe(TOKEN_BYTES), exports=exports)
+        if server.is_exposed:
+            progress.warn(EXPOSED.format(host=host))
+        try:
+            print_line(server.url)
+            with nullcontext() if no_open else browser.showing(server.form, progress):
+                for note in opened.status().notes:
+                    progress.warn(note)
+                progress.say("the page stays until Ctrl-C")
+                while not interrupts.wait(1.0):
+                    pass
+        finally:
+            progress.clear()
+            server.close()
+    return 0
+
+
+open = open_file

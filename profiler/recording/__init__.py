@@ -1,0 +1,1 @@
+"""The recording: what was recorded, in memory and as a stream of chunks."""

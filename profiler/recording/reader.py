@@ -1,0 +1,263 @@
+"""Read a recording from a file, whatever is in the file.
+
+Everything is checked. What makes no sense ends the recording there: all before it is kept, and a
+note says where and why.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from ..errors import InputError
+from ..model import FrameKind, Function, Module, Status, SymbolSource, Thread
+from ..profile.gains import GainMark, Gains
+from ..profile.interval_chunk import ROW_DTYPE, Rows
+from ..profile.intervals import NewRows
+from ..profile.stack_columns import StackColumns
+from ..profile.store import Profile
+from ..symbols.names.frame_pool import NameGains, NameMark
+from ..symbols.names.table import SymbolTable
+from .chunks import Chunk, ChunkReader, DamageError
+
+CUT_OFF = "the recording was cut off"
+_MAX_THREAD_ID = 1 << 24
+_MAX_MODULE_ID = 1 << 16
+_NAME_COLUMNS = tuple(
+    each.name
+    for each in dataclasses.fields(NameGains)
+    if each.name not in ("functions", "files", "mark")
+)
+
+
+@dataclass
+class Loaded:
+    """What a file holds.
+
+    Attributes:
+        profile: stacks, intervals, threads and modules.
+        table: the names.
+        status: the state at the end.
+        meta: where and by what it was made.
+        others: chunks of further kinds.
+    """
+
+    profile: Profile
+    table: SymbolTable
+    status: Status
+    meta: dict[str, Any] = field(default_factory=dict)
+    others: list[Chunk] = field(default_factory=list)
+
+
+def load(file: BinaryIO, name: str) -> Loaded:
+    """Read a recording.
+
+    Args:
+        file: open for reading, at its start.
+        name: for messages.
+
+    Raises:
+        InputError: it is no recording, of a newer version, or has nothing that can be read.
+        OSError: it cannot be read.
+    """
+    reader = ChunkReader(file, name)
+    profile = Profile()
+    found = Loaded(profile, SymbolTable(profile.locate), Status(0, "", ""))
+    takers: dict[str, Callable[[Loaded, Chunk], None]] = {
+        "META": _take_meta,
+        "GAIN": _take_gains,
+        "NAME": _take_names,
+        "STAT": _take_status,
+    }
+    for chunk in reader:
+        taker = takers.get(chunk.kind)
+        if taker is None:
+            found.others.append(chunk)
+            continue
+        try:
+            taker(found, chunk)
+        except DamageError as error:
+            reader.stop(chunk, str(error))
+            break
+        except (ValueError, TypeError, KeyError, OverflowError) as error:
+            reader.stop(chunk, str(error) or "a chunk makes no sense")
+            break
+    if not profile.start_ns:
+        why = f" ({reader.damage}, at byte {reader.end:,})" if reader.damage else ""
+        raise InputError(f"{name} has no samples{why}", "record again")
+    if found.status.state != "ended":
+        found.status = _as_far_as_known(found, reader)
+    elif reader.damage:
+        found.status.notes.append(_damage_note(reader))
+    found.status.is_final = True
+    return found
+
+
+def _damage_note(reader: ChunkReader) -> str:
+    return f"the file cannot be read beyond byte {reader.end:,}: {reader.damage}"
+
+
+def _as_far_as_known(found: Loaded, reader: ChunkReader) -> Status:
+    """Return the state of a recording that does not have its last one."""
+    profile = found.profile
+    verdicts = profile.verdicts()
+    seconds = profile.duration_ns / 1e9
+    notes = [*found.status.notes, f"{CUT_OFF} after {seconds:.2f} s: names may be missing"]
+    if reader.damage:
+        notes.append(_damage_note(reader))
+    return dataclasses.replace(
+        found.status,
+        state="ended",
+        reason=CUT_OFF,
+        duration_ns=profile.duration_ns,
+        samples=profile.samples,
+        verdict_cpu_ns=verdicts.native,
+        managed_verdict_cpu_ns=verdicts.managed,
+        verdict_modules=verdicts.modules,
+        has_gil=profile.has_lock,
+        notes=notes,
+    )
+
+
+def _take_meta(found: Loaded, chunk: Chunk) -> None:
+    found.meta.update(chunk.facts)
+
+
+def _take_status(found: Loaded, chunk: Chunk) -> None:
+    known = {each.name: each for each in dataclasses.fields(Status)}
+    facts = {name: value for name, value in chunk.facts.items() if name in known}
+    sources = facts.pop("symbols", [])
+    example = Status(0, "", "")
+    for name, value in facts.items():
+        if not _is_like(value, getattr(example, name), name):
+            raise DamageError(f"the state has an impossible {name}")
+    found.status = Status(**facts)
+    found.status.symbols = [SymbolSource(**_typed(each, _SOURCE)) for each in _list(sources)]
+
+
+_SOURCE = SymbolSource(0, "", "")
+
+
+def _typed(value: Any, example: Any) -> dict[str, Any]:
+    """Return facts for a class, if they are of the types that the example has."""
+    if not isinstance(value, dict):
+        raise DamageError("a list has something else in it")
+    for name, each in value.items():
+        if not _is_like(each, getattr(example, str(name), None), str(name)):
+            raise DamageError(f"something has an impossible {name}")
+    return value
+
+
+def _is_like(value: Any, example: Any, name: str) -> bool:
+    if isinstance(example, bool) or isinstance(value, bool):
+        return isinstance(value, bool) and isinstance(example, bool)
+    if isinstance(example, float):
+        return isinstance(value, (int, float))
+    if isinstance(example, dict):
+        return isinstance(value, dict) and all(isinstance(each, int) for each in value.values())
+    if isinstance(example, list):
+        return isinstance(value, list) and all(isinstance(each, str) for each in value)
+    return isinstance(value, type(example))
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise DamageError("what should be a list is none")
+    return value
+
+
+def _number(value: Any, end: int = 1 << 62) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < end:
+        raise DamageError("a number is out of bounds")
+    return value
+
+
+def _take_gains(found: Loaded, chunk: Chunk) -> None:
+    facts = chunk.facts
+    stacks = StackColumns(
+        addresses=chunk.column("stacks.addresses", "u8"),
+        parent=chunk.column("stacks.parent", "i4"),
+        address=chunk.column("stacks.address", "i4"),
+        depth=chunk.column("stacks.depth", "i4"),
+        node=chunk.column("stacks.node", "i4"),
+        verdict=chunk.column("stacks.verdict", "u1"),
+        managed=chunk.column("stacks.managed", "u1"),
+        marks=chunk.column("stacks.marks", "u1"),
+        fault=chunk.column("stacks.fault", "i4"),
+    )
+    ended = _rows(chunk, "rows")
+    ended["t0_ns"] = np.cumsum(ended["t0_ns"])
+    rows = NewRows(
+        chunk.column("cells.thread_id", "u4"),
+        chunk.column("cells.what", "i8"),
+        ended,
+        _rows(chunk, "open"),
+        _number(facts.get("now_ns", 0)),
+    )
+    found.profile.extend(
+        Gains(
+            stacks,
+            rows,
+            [_thread(each) for each in _list(facts.get("threads", []))],
+            [_module(each) for each in _list(facts.get("modules", []))],
+            [_number(each, _MAX_THREAD_ID) for each in _list(facts.get("hidden", []))],
+            _number(facts.get("start_ns", 0)),
+            GainMark(),
+        )
+    )
+
+
+def _rows(chunk: Chunk, of: str) -> Rows:
+    columns = {
+        name: chunk.column(f"{of}.{name}", ROW_DTYPE[name]) for name in ROW_DTYPE.names or ()
+    }
+    lengths = {len(each) for each in columns.values()}
+    if len(lengths) != 1:
+        raise DamageError("its intervals have columns of different lengths")
+    rows: Rows = np.empty(lengths.pop(), ROW_DTYPE)
+    for name, column in columns.items():
+        rows[name] = column
+    return rows
+
+
+def _thread(value: Any) -> Thread:
+    match value:
+        case [int(thread_id), int(), str(), int(), bool(), bool(), str()]:
+            _number(thread_id, _MAX_THREAD_ID)
+            return Thread(*value)
+    raise DamageError("a thread is none")
+
+
+def _module(value: Any) -> Module:
+    match value:
+        case [int(module_id), str(), int(), int(), int(), str()]:
+            _number(module_id, _MAX_MODULE_ID)
+            return Module(*value)
+    raise DamageError("a module is none")
+
+
+def _take_names(found: Loaded, chunk: Chunk) -> None:
+    functions = [_function(each) for each in _list(chunk.facts.get("functions", []))]
+    files = []
+    for each in _list(chunk.facts.get("files", [])):
+        match each:
+            case [str(file), str(tier)]:
+                files.append((file, tier))
+            case _:
+                raise DamageError("a source file has no name")
+    columns: dict[str, Any] = {
+        name: chunk.column(name, "i8" if name == "lost" else "i4") for name in _NAME_COLUMNS
+    }
+    gains = NameGains(functions=functions, files=files, mark=NameMark(), **columns)
+    found.table.extend(gains, found.profile.n_addresses)
+
+
+def _function(value: Any) -> Function:
+    match value:
+        case [str(name), str(module), str(file), str(kind), str(full_name)]:
+            return Function(name, module, file, FrameKind(kind), full_name)
+    raise DamageError("a function has no name")

@@ -1,0 +1,160 @@
+"""Append to a file what a recording gains, while it grows.
+
+Each step appends what is new as whole chunks. So a file that is cut at any moment, because the
+machine or flametap went down, has all but what came after the last step.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import platform
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, BinaryIO
+
+from ..model import Function, Module, Status, Thread
+from ..profile.gains import GainMark, Gains
+from ..profile.interval_chunk import ROW_DTYPE
+from ..profile.store import Profile
+from ..symbols.names.frame_pool import NameGains, NameMark
+from ..symbols.names.table import SymbolTable
+from .chunks import Chunk, encode, header
+
+NAMES_EVERY_S = 1.0
+STATUS_EVERY_S = 1.0
+
+
+class RecordingWriter:
+    """Writes one recording; see the module docstring. One thread uses it at a time.
+
+    Args:
+        file: open for writing, at its start.
+        profile: the recording, without intervals so far.
+        table: its names.
+        status: returns its state.
+    """
+
+    def __init__(
+        self, file: BinaryIO, profile: Profile, table: SymbolTable, status: Callable[[], Status]
+    ) -> None:
+        self._file = file
+        self._profile = profile
+        self._table = table
+        self._status = status
+        self._mark = GainMark()
+        self._names = NameMark()
+        self._names_s = self._status_s = 0.0
+        file.write(header())
+        self.append([Chunk("META", machine())])
+
+    def step(self) -> None:
+        """Append what is new. Raises OSError."""
+        now_s = time.monotonic()
+        chunks = []
+        gains = self._profile.take_gains(self._mark)
+        self._mark = gains.mark
+        if not gains.is_empty or len(gains.rows.open):
+            chunks.append(gains_chunk(gains))
+        if now_s - self._names_s >= NAMES_EVERY_S:
+            self._names_s = now_s
+            chunks += self._new_names()
+        if now_s - self._status_s >= STATUS_EVERY_S:
+            self._status_s = now_s
+            chunks.append(self._state())
+        self.append(chunks)
+
+    def finish(self, more: Iterable[Chunk] = ()) -> None:
+        """Append what is left, all names, and the final state. Raises OSError.
+
+        Args:
+            more: chunks before the last one.
+        """
+        gains = self._profile.take_gains(self._mark)
+        self._mark = gains.mark
+        self.append([gains_chunk(gains), *self._new_names()])
+        self.append(more)
+        self.append([*self._new_names(), self._state()])
+
+    def append(self, chunks: Iterable[Chunk]) -> None:
+        """Append chunks. Raises OSError."""
+        for chunk in chunks:
+            self._file.write(encode(chunk))
+        self._file.flush()
+
+    def _new_names(self) -> list[Chunk]:
+        gains = self._table.gains(self._names, self._mark.stacks.n_addresses)
+        self._names = gains.mark
+        return [] if gains.is_empty else [names_chunk(gains)]
+
+    def _state(self) -> Chunk:
+        return Chunk("STAT", dataclasses.asdict(self._status()))
+
+
+def machine() -> dict[str, Any]:
+    """Return where and by what a recording is made."""
+    from .. import __version__
+
+    system = platform.uname()
+    return {
+        "flametap": __version__,
+        "host": system.node,
+        "system": f"{system.system} {system.release}",
+        "machine": system.machine,
+        "made_s": time.time(),
+    }
+
+
+def gains_chunk(gains: Gains) -> Chunk:
+    """Return what a profile has gained as a chunk."""
+    stacks, rows = gains.stacks, gains.rows
+    columns = {
+        f"stacks.{each.name}": getattr(stacks, each.name) for each in dataclasses.fields(stacks)
+    }
+    columns |= {"cells.thread_id": rows.thread_id, "cells.what": rows.what}
+    for name in ROW_DTYPE.names or ():
+        columns[f"rows.{name}"] = rows.ended[name]
+        columns[f"open.{name}"] = rows.open[name]
+    if len(rows.ended):
+        # Starts take half of the bytes as distances to the one before.
+        columns["rows.t0_ns"] = _steps(rows.ended["t0_ns"])
+    facts = {
+        "start_ns": gains.start_ns,
+        "now_ns": rows.now_ns,
+        "threads": [_thread(each) for each in gains.threads],
+        "modules": [_module(each) for each in gains.modules],
+        "hidden": gains.hidden,
+    }
+    return Chunk("GAIN", {name: each for name, each in facts.items() if each}, columns)
+
+
+def names_chunk(gains: NameGains) -> Chunk:
+    """Return what a table of names has gained as a chunk."""
+    others = ("functions", "files", "mark")
+    columns = {
+        each.name: getattr(gains, each.name)
+        for each in dataclasses.fields(gains)
+        if each.name not in others
+    }
+    facts = {
+        "functions": [_function(each) for each in gains.functions],
+        "files": [list(each) for each in gains.files],
+    }
+    return Chunk("NAME", facts, columns)
+
+
+def _steps(numbers: Any) -> Any:
+    steps = numbers.copy()
+    steps[1:] -= numbers[:-1]
+    return steps
+
+
+def _thread(thread: Thread) -> list[Any]:
+    return list(dataclasses.astuple(thread))
+
+
+def _module(module: Module) -> list[Any]:
+    return list(dataclasses.astuple(module))
+
+
+def _function(function: Function) -> list[Any]:
+    return [function.name, function.module, function.file, function.kind.value, function.full_name]
