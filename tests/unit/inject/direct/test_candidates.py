@@ -109,7 +109,7 @@ def test_wait_that_has_just_begun_may_be_stopped() -> None:
     with running(BRIEF) as process:
         candidates = Candidates(process.pid)
         found = itertools.chain.from_iterable(candidates.choose() for _ in itertools.count())
-        assert next(found)[::2] == (process.pid, True)
+        assert next(found).tid == process.pid
 
 
 def test_thread_that_runs_is_the_last_choice() -> None:
