@@ -34,6 +34,7 @@ MAX_LISTED = 200  # functions, by self weight, and as many by total weight
 LISTED_S = 2.0  # the CPU time that their instructions may take
 NOT_KEPT = "the recording has the instructions of its heaviest functions only"
 NO_TEXT = "the recording does not have this file"
+MAX_LINES = 1 << 24  # of all files
 
 
 def code_chunks(profile: Profile, table: SymbolTable, code: CodeSource) -> Iterator[Chunk]:
@@ -171,11 +172,12 @@ class KeptCode:
         self._sources = sources
         self._texts: dict[tuple[str, str], SourceText] = {}
         self._listings: dict[tuple[Function, int], Chunk] = {}
-        functions = table.functions
+        functions, n_lines = table.functions, 0
         for chunk in chunks:
             if chunk.kind == TEXT:
                 for each in chunk.facts.get("texts", []):
-                    module, file, text = _text_of(each)
+                    module, file, text = _text_of(each, MAX_LINES - n_lines)
+                    n_lines += len(text.lines or ())
                     self._texts[module, file] = text
             elif chunk.kind == CODE:
                 match chunk.facts:
@@ -201,18 +203,19 @@ class KeptCode:
         return Listing(_rows(chunk), [str(each) for each in chunk.facts.get("notes", [])])
 
 
-def _text_of(value: Any) -> tuple[str, str, SourceText]:
+def _text_of(value: Any, most: int) -> tuple[str, str, SourceText]:
     match value:
         case [str(module), str(file), str(note), None, [], []]:
             return module, file, SourceText(None, note)
         case [str(module), str(file), str(note), int(length), list(runs), list(texts)]:
-            return module, file, SourceText(_lines(length, runs, texts), note)
+            if length <= most:
+                return module, file, SourceText(_lines(length, runs, texts), note)
     raise ValueError("a source text makes no sense")
 
 
 def _lines(length: int, runs: list[Any], texts: list[Any]) -> list[str]:
     """Return the lines of a file; those that are not kept are empty."""
-    if not 0 <= length <= 1 << 24 or not all(isinstance(each, str) for each in texts):
+    if length < 0 or not all(isinstance(each, str) for each in texts):
         raise ValueError("a source text makes no sense")
     lines, taken = [""] * length, 0
     for run in runs:
@@ -242,6 +245,6 @@ def _rows(chunk: Chunk) -> list[CodeRow]:
             code = data[at : at + length]
             rows.append(CodeRow(addr, code, text, target, 0, 0, file, line, inlined))
             at += length
-    except (IndexError, ValueError) as error:
+    except (IndexError, TypeError, ValueError) as error:
         raise LookupError("what the recording has of it is damaged") from error
     return rows

@@ -82,7 +82,9 @@ def open_recording(path: str) -> Opened:
 
 
 def _opened(file: BinaryIO, path: str) -> Opened:
-    opened = Opened(load(file, path))
+    from ..analysis.kept_code import CODE, TEXT
+
+    opened = Opened(load(file, path, (CODE, TEXT)))
     try:
         opened.code_source()
     except ValueError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 import numpy as np
@@ -39,6 +39,11 @@ class StackColumns:
     managed: npt.NDArray[np.uint8]
     marks: npt.NDArray[np.uint8]
     fault: npt.NDArray[np.int32]
+
+    def none(self) -> StackColumns:
+        """Return the same columns without rows."""
+        columns = {each.name: getattr(self, each.name)[:0] for each in fields(self)}
+        return StackColumns(**columns)
 
 
 def check(rows: StackColumns, at: Mark, depths: npt.NDArray[np.int32]) -> None:

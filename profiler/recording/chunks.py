@@ -26,6 +26,7 @@ HEADER = struct.Struct("<12sI")  # magic, version
 # Kind, process, bytes as stored, bytes as they were packed, CRC-32 of these and of what is stored.
 CHUNK = struct.Struct("<4sIIII")
 MAX_CHUNK_BYTES = 1 << 28
+MAX_COUNT = 1 << 24  # of numbers in a column: some take a byte in a file, and eight in memory
 DTYPES = ("<i8", "<u8", "<i4", "<u4", "<i2", "<u2", "|u1")
 _ALIGNMENT = 8
 _LEVEL = 3  # of zstd: higher ones take more time than a recording may
@@ -44,6 +45,7 @@ class Chunk:
         columns: integers, by name; they are stored in the smallest type of ``DTYPES``.
         process: number of the process that it is about, counted from 0.
         offset: position in the file.
+        n_bytes: what it takes unpacked.
     """
 
     kind: str
@@ -51,6 +53,7 @@ class Chunk:
     columns: Columns = field(default_factory=dict)
     process: int = 0
     offset: int = 0
+    n_bytes: int = 0
 
     def column(self, name: str, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """Return a column as another type; an empty one if there is none of this name.
@@ -200,7 +203,7 @@ class ChunkReader:
             raise DamageError("a checksum is wrong")
         facts, columns = _decode(stored, n_packed)
         offset, self.end = self.end, self.end + CHUNK.size + n_stored
-        return Chunk(kind.decode("ascii", "replace"), facts, columns, process, offset)
+        return Chunk(kind.decode("ascii", "replace"), facts, columns, process, offset, n_packed)
 
 
 def _decode(stored: bytes, n_packed: int) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
@@ -218,7 +221,7 @@ def _decode(stored: bytes, n_packed: int) -> tuple[dict[str, Any], dict[str, npt
     columns = {}
     for each in described:
         match each:
-            case [str(name), str(dtype), int(count)] if dtype in DTYPES and 0 <= count < 1 << 32:
+            case [str(name), str(dtype), int(count)] if dtype in DTYPES and 0 <= count <= MAX_COUNT:
                 n_bytes = count * np.dtype(dtype).itemsize
                 if at + n_bytes > len(packed):
                     raise DamageError(f"the column {name[:20]} is longer than its chunk")

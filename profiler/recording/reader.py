@@ -7,7 +7,7 @@ note says where and why.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
@@ -25,6 +25,11 @@ from ..symbols.names.table import SymbolTable
 from .chunks import Chunk, ChunkReader, DamageError
 
 CUT_OFF = "the recording was cut off"
+# What a file may take in memory, beside what the profile allows: far more than a page can show.
+_MAX_FUNCTIONS = 4_000_000
+_MAX_FRAMES = 1 << 25
+_MAX_KEPT_BYTES = 1 << 28  # of chunks of further kinds
+_MAX_TEXT = 1 << 29  # characters of names
 _MAX_THREAD_ID = 1 << 24
 _MAX_MODULE_ID = 1 << 16
 _NAME_COLUMNS = tuple(
@@ -43,7 +48,9 @@ class Loaded:
         table: the names.
         status: the state at the end.
         meta: where and by what it was made.
-        others: chunks of further kinds.
+        others: chunks of the kinds that the caller asked for.
+        n_frames: of all names.
+        n_characters: of all functions and files.
     """
 
     profile: Profile
@@ -51,14 +58,17 @@ class Loaded:
     status: Status
     meta: dict[str, Any] = field(default_factory=dict)
     others: list[Chunk] = field(default_factory=list)
+    n_frames: int = 0
+    n_characters: int = 0
 
 
-def load(file: BinaryIO, name: str) -> Loaded:
+def load(file: BinaryIO, name: str, others: Collection[str] = ()) -> Loaded:
     """Read a recording.
 
     Args:
         file: open for reading, at its start.
         name: for messages.
+        others: further kinds of chunks that are kept, up to a limit.
 
     Raises:
         InputError: it is no recording, of a newer version, or has nothing that can be read.
@@ -73,10 +83,13 @@ def load(file: BinaryIO, name: str) -> Loaded:
         "NAME": _take_names,
         "STAT": _take_status,
     }
+    kept_bytes = 0
     for chunk in reader:
         taker = takers.get(chunk.kind)
         if taker is None:
-            found.others.append(chunk)
+            kept_bytes += chunk.n_bytes if chunk.kind in others else 0
+            if chunk.kind in others and kept_bytes <= _MAX_KEPT_BYTES:
+                found.others.append(chunk)
             continue
         try:
             taker(found, chunk)
@@ -252,6 +265,17 @@ def _take_names(found: Loaded, chunk: Chunk) -> None:
     columns: dict[str, Any] = {
         name: chunk.column(name, "i8" if name == "lost" else "i4") for name in _NAME_COLUMNS
     }
+    found.n_frames += len(columns["function"])
+    found.n_characters += sum(
+        len(each.name) + len(each.full_name) + len(each.file) for each in functions
+    )
+    found.n_characters += sum(len(file) + len(tier) for file, tier in files)
+    if (
+        len(found.table.functions) + len(functions) > _MAX_FUNCTIONS
+        or found.n_frames > _MAX_FRAMES
+        or found.n_characters > _MAX_TEXT
+    ):
+        raise DamageError("it has more names than fit into memory")
     gains = NameGains(functions=functions, files=files, mark=NameMark(), **columns)
     found.table.extend(gains, found.profile.n_addresses)
 

@@ -22,6 +22,7 @@ from .chunks import Chunk, encode, header
 
 NAMES_EVERY_S = 1.0
 STATUS_EVERY_S = 1.0
+MAX_ROWS = 1 << 20  # intervals in a chunk
 
 
 class RecordingWriter:
@@ -54,7 +55,7 @@ class RecordingWriter:
         gains = self._profile.take_gains(self._mark)
         self._mark = gains.mark
         if not gains.is_empty or len(gains.rows.open):
-            chunks.append(gains_chunk(gains))
+            chunks += gains_chunks(gains)
         if now_s - self._names_s >= NAMES_EVERY_S:
             self._names_s = now_s
             chunks += self._new_names()
@@ -71,7 +72,7 @@ class RecordingWriter:
         """
         gains = self._profile.take_gains(self._mark)
         self._mark = gains.mark
-        self.append([gains_chunk(gains), *self._new_names()])
+        self.append([*gains_chunks(gains), *self._new_names()])
         self.append(more)
         self.append([*self._new_names(), self._state()])
 
@@ -104,8 +105,22 @@ def machine() -> dict[str, Any]:
     }
 
 
-def gains_chunk(gains: Gains) -> Chunk:
-    """Return what a profile has gained as a chunk."""
+def gains_chunks(gains: Gains) -> list[Chunk]:
+    """Return what a profile has gained as chunks with at most ``MAX_ROWS`` intervals each."""
+    ended = gains.rows.ended
+    chunks = [_gains_chunk(gains._replace(rows=gains.rows._replace(ended=ended[:MAX_ROWS])))]
+    for at in range(MAX_ROWS, len(ended), MAX_ROWS):
+        rows = gains.rows._replace(
+            thread_id=gains.rows.thread_id[:0],
+            what=gains.rows.what[:0],
+            ended=ended[at : at + MAX_ROWS],
+        )
+        none = gains.stacks.none()
+        chunks.append(_gains_chunk(gains._replace(stacks=none, rows=rows)))
+    return chunks
+
+
+def _gains_chunk(gains: Gains) -> Chunk:
     stacks, rows = gains.stacks, gains.rows
     columns = {
         f"stacks.{each.name}": getattr(stacks, each.name) for each in dataclasses.fields(stacks)

@@ -15,7 +15,7 @@ import wire
 from flametap.errors import InputError
 from flametap.model import Clock, Status
 from flametap.profile.store import Profile
-from flametap.recording import chunks
+from flametap.recording import chunks, reader, writer
 from flametap.recording.chunks import Chunk, ChunkReader
 from flametap.recording.reader import CUT_OFF, Loaded, load
 from flametap.recording.writer import RecordingWriter
@@ -202,3 +202,32 @@ def test_changed_files_with_right_checksums_raise_nothing_but_clean_errors() -> 
             continue
         for clock in Clock:
             assert profile.leaf_weights(clock).total >= 0
+
+
+def test_many_intervals_are_several_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "MAX_ROWS", 1)
+    made = Made()
+    made.writer.finish()
+    assert sums(loaded(made.data).profile) == sums(made.profile)
+
+
+def test_chunks_of_other_kinds_are_left_out_or_kept_up_to_a_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = Made()
+    made.writer.finish([Chunk("XXXX", {"a": 1}), Chunk("YYYY", {"a": 2}), Chunk("YYYY", {"a": 3})])
+    assert load(io.BytesIO(made.data), "x").others == []
+    assert [each.facts for each in load(io.BytesIO(made.data), "x", ("YYYY",)).others] == [
+        {"a": 2},
+        {"a": 3},
+    ]
+    monkeypatch.setattr(reader, "_MAX_KEPT_BYTES", 40)
+    assert len(load(io.BytesIO(made.data), "x", ("YYYY",)).others) == 1
+
+
+@pytest.mark.parametrize("limit", ["_MAX_FUNCTIONS", "_MAX_FRAMES", "_MAX_TEXT"])
+def test_more_names_than_fit_end_the_recording(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+    made = Made()
+    made.writer.finish()
+    monkeypatch.setattr(reader, limit, 1)
+    assert any("more names" in note for note in loaded(made.data).status.notes)
