@@ -54,7 +54,8 @@ def _texts(profile: Profile, table: SymbolTable, code: CodeSource) -> Iterator[l
     functions, files = table.functions, table.line_files
     columns = (np.array(each, np.int64) for each in (pool.functions, pool.line_files, pool.lines))
     wanted: dict[tuple[str, str], tuple[Function, set[int]]] = {}
-    for number, in_file, line in np.unique(np.stack(list(columns)), axis=1).T.tolist():
+    rows: list[list[int]] = np.unique(np.stack(list(columns)), axis=1).T.tolist()
+    for number, in_file, line in rows:
         function = functions[number]
         file = files[in_file] or function.file
         wanted.setdefault((function.module, file), (function, set()))[1].add(line)

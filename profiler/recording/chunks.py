@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
@@ -25,7 +25,7 @@ VERSION = 1
 HEADER = struct.Struct("<12sI")  # magic, version
 # Kind, process, bytes as stored, bytes as they were packed, CRC-32 of these and of what is stored.
 CHUNK = struct.Struct("<4sIIII")
-MAX_CHUNK_BYTES = 1 << 28
+MAX_CHUNK_BYTES = 1 << 26
 MAX_COUNT = 1 << 24  # of numbers in a column: some take a byte in a file, and eight in memory
 DTYPES = ("<i8", "<u8", "<i4", "<u4", "<i2", "<u2", "|u1")
 _ALIGNMENT = 8
@@ -45,7 +45,6 @@ class Chunk:
         columns: integers, by name; they are stored in the smallest type of ``DTYPES``.
         process: number of the process that it is about, counted from 0.
         offset: position in the file.
-        n_bytes: what it takes unpacked.
     """
 
     kind: str
@@ -53,7 +52,6 @@ class Chunk:
     columns: Columns = field(default_factory=dict)
     process: int = 0
     offset: int = 0
-    n_bytes: int = 0
 
     def column(self, name: str, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """Return a column as another type; an empty one if there is none of this name.
@@ -65,7 +63,7 @@ class Chunk:
         if found is None:
             return np.empty(0, wanted)
         if found.dtype != wanted and len(found):
-            limits = np.iinfo(wanted)
+            limits = np.iinfo(wanted.str)
             if int(found.min()) < limits.min or int(found.max()) > limits.max:
                 raise DamageError(f"a number in its column {name} is too large")
         return found.astype(wanted)
@@ -144,6 +142,8 @@ class ChunkReader:
     Args:
         file: open for reading, at its start.
         name: for messages.
+        wanted: says of a kind, and of the bytes that a chunk takes unpacked, whether that one is
+            unpacked. By default all are.
 
     Attributes:
         end: position after the last whole chunk so far.
@@ -153,8 +153,14 @@ class ChunkReader:
         InputError: the file is no recording, or of a newer version.
     """
 
-    def __init__(self, file: BinaryIO, name: str) -> None:
+    def __init__(
+        self,
+        file: BinaryIO,
+        name: str,
+        wanted: Callable[[str, int], bool] = lambda kind, n_bytes: True,
+    ) -> None:
         self._file = file
+        self._wanted = wanted
         self.damage = ""
         start = file.read(HEADER.size)
         if len(start) < HEADER.size or HEADER.unpack(start)[0] != MAGIC:
@@ -181,13 +187,15 @@ class ChunkReader:
                 return
             if found is None:
                 return
-            yield found
+            if found.kind:
+                yield found
 
     def stop(self, chunk: Chunk, why: str) -> None:
         """Say that a chunk that was read makes no sense: the file ends before it."""
         self.damage, self.end = why, chunk.offset
 
     def _next(self) -> Chunk | None:
+        """Return the next chunk, without a kind if it is not wanted; None at the end."""
         start = self._file.read(CHUNK.size)
         if not start:
             return None
@@ -201,9 +209,11 @@ class ChunkReader:
             raise DamageError("it ends inside a chunk")
         if _checksum((kind, process, n_stored, n_packed), stored) != checksum:
             raise DamageError("a checksum is wrong")
-        facts, columns = _decode(stored, n_packed)
-        offset, self.end = self.end, self.end + CHUNK.size + n_stored
-        return Chunk(kind.decode("ascii", "replace"), facts, columns, process, offset, n_packed)
+        offset, name = self.end, kind.decode("ascii", "replace")
+        is_wanted = self._wanted(name, n_packed)
+        facts, columns = _decode(stored, n_packed) if is_wanted else ({}, {})
+        self.end += CHUNK.size + n_stored
+        return Chunk(name if is_wanted else "", facts, columns, process, offset)
 
 
 def _decode(stored: bytes, n_packed: int) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:

@@ -74,7 +74,6 @@ def load(file: BinaryIO, name: str, others: Collection[str] = ()) -> Loaded:
         InputError: it is no recording, of a newer version, or has nothing that can be read.
         OSError: it cannot be read.
     """
-    reader = ChunkReader(file, name)
     profile = Profile()
     found = Loaded(profile, SymbolTable(profile.locate), Status(0, "", ""))
     takers: dict[str, Callable[[Loaded, Chunk], None]] = {
@@ -84,12 +83,17 @@ def load(file: BinaryIO, name: str, others: Collection[str] = ()) -> Loaded:
         "STAT": _take_status,
     }
     kept_bytes = 0
+
+    def wanted(kind: str, n_bytes: int) -> bool:
+        nonlocal kept_bytes
+        kept_bytes += n_bytes if kind in others else 0
+        return kind in takers or (kind in others and kept_bytes <= _MAX_KEPT_BYTES)
+
+    reader = ChunkReader(file, name, wanted)
     for chunk in reader:
         taker = takers.get(chunk.kind)
         if taker is None:
-            kept_bytes += chunk.n_bytes if chunk.kind in others else 0
-            if chunk.kind in others and kept_bytes <= _MAX_KEPT_BYTES:
-                found.others.append(chunk)
+            found.others.append(chunk)
             continue
         try:
             taker(found, chunk)
@@ -239,17 +243,17 @@ def _rows(chunk: Chunk, of: str) -> Rows:
 
 def _thread(value: Any) -> Thread:
     match value:
-        case [int(thread_id), int(), str(), int(), bool(), bool(), str()]:
-            _number(thread_id, _MAX_THREAD_ID)
-            return Thread(*value)
+        case [int(number), int(tid), str(name), int(seen), bool(exited), bool(blocked), str(comm)]:
+            _number(number, _MAX_THREAD_ID)
+            return Thread(number, tid, name, seen, exited, blocked, comm)
     raise DamageError("a thread is none")
 
 
 def _module(value: Any) -> Module:
     match value:
-        case [int(module_id), str(), int(), int(), int(), str()]:
-            _number(module_id, _MAX_MODULE_ID)
-            return Module(*value)
+        case [int(number), str(path), int(load_bias), int(start), int(end), str(build_id)]:
+            _number(number, _MAX_MODULE_ID)
+            return Module(number, path, load_bias, start, end, build_id)
     raise DamageError("a module is none")
 
 
