@@ -13,7 +13,7 @@ from flask.testing import FlaskClient
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from fake_source import TOKEN
-from flametap.analysis import code_view
+from flametap.analysis import live_code
 from flametap.analysis.selection import EVERYTHING, Selection, Span
 from flametap.capture.views import Views
 from flametap.export import write_file
@@ -307,7 +307,7 @@ def test_code_is_that_of_the_page(
     clock: str,
 ) -> None:
     text = SourceText([f"  line {at} <b>" for at in range(1, 200)])
-    monkeypatch.setattr(code_view, "read_source", lambda *_: text)
+    monkeypatch.setattr(live_code, "read_source", lambda *_: text)
     page = open_report(hash_=f"#clock={clock}")
     click_box(page, "product_list")
     page.wait_for_function("() => flametap.code && flametap.views.current.zoom.path.length > 3")

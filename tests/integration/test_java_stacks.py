@@ -217,9 +217,11 @@ def test_arguments_pushed_for_a_stub_do_not_hide_the_caller(adopt: Adopt, builde
     seen = stacks(capture)
     in_stub = seen.where(lambda stack: stack[-1] == "[slow_subtype_check Runtime1 stub]")
     assert in_stub.total > 0.1 * seen.total, seen.heaviest()
-    assert {stack[-4:-1] for stack in in_stub.weights} == {
-        ("Subtypes$$Lambda.run", "Subtypes.work", "Subtypes.ask")
-    }, in_stub.heaviest()
+    # Until its interpreter is found, interpreted methods have no names.
+    callers = ("Subtypes$$Lambda.run", "Subtypes.work", "Subtypes.ask")
+    assert {stack[-3:-1] for stack in in_stub.weights} == {callers[1:]}, in_stub.heaviest()
+    named = in_stub.where(lambda stack: stack[-4:-1] == callers)
+    assert named.total > 0.8 * in_stub.total, in_stub.heaviest()
     assert capture.status().managed_verdict_cpu_ns.get("TORN", 0) < 0.01 * seen.total
     assert target.finish() == ["done"]
 
