@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import threading
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
-from ..errors import FlametapError, InputError, UsageError
+from ..analysis.code_source import CodeSource
+from ..analysis.kept_code import CODE, TEXT, KeptCode
+from ..errors import InputError, UsageError
 from ..model import Status
 from ..recording.reader import Loaded, load
 from .views import Views
-
-if TYPE_CHECKING:
-    from ..analysis.code_source import CodeSource
 
 IS_A_FILE = "this is a recording from a file"
 
@@ -26,23 +25,21 @@ class Opened(Views):
     Attributes:
         pid: of the process that was recorded.
         command: its command line.
-        error: None: a damaged file has a note.
-    """
 
-    error: FlametapError | None = None
+    Raises:
+        ValueError: its texts make no sense.
+    """
 
     def __init__(self, loaded: Loaded) -> None:
         super().__init__(loaded.profile, loaded.table)
         self._loaded = loaded
         self.pid = loaded.status.pid
         self.command = loaded.status.command
-        self._never = threading.Event()
+        self._kept = KeptCode(loaded.others, loaded.table, loaded.status.symbols)
 
     def code_source(self) -> CodeSource:
         """See ``Views``."""
-        from ..analysis.kept_code import KeptCode
-
-        return KeptCode(self._loaded.others, self.table, self._loaded.status.symbols)
+        return self._kept
 
     def status(self) -> Status:
         """See ``ProfileSource.status``."""
@@ -51,7 +48,7 @@ class Opened(Views):
     def wait_newer(self, revision: int, timeout_s: float) -> int:
         """See ``ProfileSource.wait_newer``. Nothing comes any more."""
         if revision == self._loaded.status.revision and timeout_s > 0:
-            self._never.wait(timeout_s)
+            time.sleep(timeout_s)
         return self._loaded.status.revision
 
     def set_paused(self, paused: bool) -> None:
@@ -82,11 +79,8 @@ def open_recording(path: str) -> Opened:
 
 
 def _opened(file: BinaryIO, path: str) -> Opened:
-    from ..analysis.kept_code import CODE, TEXT
-
-    opened = Opened(load(file, path, (CODE, TEXT)))
+    loaded = load(file, path, (CODE, TEXT))
     try:
-        opened.code_source()
+        return Opened(loaded)
     except ValueError as error:
         raise InputError(f"{path} is damaged: {error}", "record again") from error
-    return opened

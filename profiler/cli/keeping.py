@@ -49,7 +49,7 @@ def is_kept(output: Output) -> bool:
 
 
 def finish_kept(capture: Capture, progress: Progress) -> None:
-    """Write what is left, with the texts and instructions of what was sampled.
+    """Write the rest of the file: the last samples, source texts, and instructions.
 
     Raises:
         OutputError: it could not be written to its end.

@@ -12,6 +12,7 @@ import click
 from ..capture.capture_options import AUTO, WAYS
 from ..capture.limits import check_budget_ppm, check_rate_hz
 from ..errors import UsageError
+from ..model import Clock
 from .attach_options import AttachOptions
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -180,6 +181,70 @@ def output_options(output_help: str, format_help: str) -> Callable[[_Command], _
         "-f", "--format", "formats", multiple=True, metavar="FORMAT", help=format_help
     )
     return lambda command: output(form(command))
+
+
+def _all(*options: Callable[[_Command], _Command]) -> Callable[[_Command], _Command]:
+    """Return what adds several options to a command; the help lists them in this order."""
+    return lambda command: functools.reduce(lambda made, add: add(made), reversed(options), command)
+
+
+page_options = _all(
+    click.option(
+        "--host",
+        default="127.0.0.1",
+        show_default=True,
+        help="Address of this machine on which to serve the page.",
+    ),
+    click.option(
+        "--port",
+        type=click.IntRange(0, 65535),
+        default=0,
+        help="Port of the page.  [default: any free one]",
+    ),
+    click.option("--no-open", is_flag=True, help="Do not open the browser."),
+)
+
+clock_option = click.option(
+    "--clock",
+    type=click.Choice([clock.value for clock in Clock]),
+    default=Clock.CPU.value,
+    show_default=True,
+    help="The time that the files show: on a CPU, all time, or only time off the CPU.",
+)
+
+by_thread_option = click.option(
+    "-t",
+    "--threads",
+    "by_thread",
+    is_flag=True,
+    help="Give each thread a root frame of its own.",
+)
+
+# Which threads and which time the files show.
+part_options = _all(
+    click.option(
+        "--tid",
+        "tids",
+        type=int,
+        metavar="TID",
+        multiple=True,
+        help="Show only the thread with this id, as in `ps -L`; may be given several times.",
+    ),
+    click.option(
+        "--thread",
+        "thread_name",
+        metavar="REGEX",
+        callback=by(parse_regex),
+        help="Show only threads whose name matches this regular expression.",
+    ),
+    click.option(
+        "--range",
+        "span",
+        metavar="START-END",
+        callback=by(parse_range),
+        help="Write only this part of the recording: seconds since its start, as in 2-5 or 10-.",
+    ),
+)
 
 
 symbol_dir_option = click.option(

@@ -69,7 +69,7 @@ def prepare(tid: int, *, has_just_begun: bool = False) -> bool:
 
 
 def may_end(call: Call, pid: int | None = None) -> bool:
-    """Would a stop end this wait all the same?
+    """Tell whether a stop may end this wait with EINTR.
 
     Args:
         call: what a thread waits in.

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..wire.decoder import MAX_NS
+
 # Of a chunk, with some slack for wide numbers.
 BYTES_A_ROW = 16
 
@@ -33,7 +35,6 @@ ROW_DTYPE = np.dtype(
     ]
 )
 LOCK_COLUMNS = "holder_id", "awaited_lock", "held_lock"
-MAX_TIME_NS = 1 << 62  # the sum of a time and a duration below it fits into 63 bits
 
 
 def check_rows(rows: Rows, n_cells: int) -> None:
@@ -45,7 +46,7 @@ def check_rows(rows: Rows, n_cells: int) -> None:
     if ((rows["cell"] < 0) | (rows["cell"] >= n_cells)).any():
         raise ValueError("an interval is of a sum that is not there")
     for name in ("t0_ns", "wall_ns", "cpu_ns", "samples"):
-        end = 1 << 32 if name == "samples" else MAX_TIME_NS
+        end = 1 << 32 if name == "samples" else MAX_NS
         if ((rows[name] < 0) | (rows[name] >= end)).any():
             raise ValueError("an interval has an impossible time")
 

@@ -26,11 +26,11 @@ import numpy.typing as npt
 from ..linux.syscalls import QUEUED
 from ..model import Clock, ThreadState
 from ..wire.abi import INTERVAL_OPEN
+from ..wire.decoder import MAX_NS
 from .budget import INTERVALS_BYTES, Budget
 from .interval_chunk import (
     BYTES_A_ROW,
     LOCK_COLUMNS,
-    MAX_TIME_NS,
     ROW_DTYPE,
     Block,
     Chunk,
@@ -130,7 +130,7 @@ class Intervals:
         self._cells.extend(new.thread_id, new.what, n_stacks)
         for rows in (new.ended, new.open):
             check_rows(rows, len(self._cells))
-        if not 0 <= new.now_ns < MAX_TIME_NS:
+        if not 0 <= new.now_ns < MAX_NS:
             raise ValueError("it has an impossible time")
         self._append(new.ended)
         self._open = new.open

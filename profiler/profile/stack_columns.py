@@ -55,7 +55,7 @@ def check(rows: StackColumns, at: Mark, depths: npt.NDArray[np.int32]) -> None:
         depths: of the nodes before them.
 
     Raises:
-        ValueError: a number points nowhere, or is none of its kind.
+        ValueError: a number is out of bounds.
     """
     n_nodes = at.n_nodes + len(rows.parent)
     number = np.arange(at.n_nodes, n_nodes)

@@ -29,11 +29,10 @@ from ..model import (
     Thread,
     ThreadInfo,
 )
-from ..wire.decoder import ProtocolError
+from ..wire.decoder import MAX_NS, ProtocolError
 from ..wire.events import Batch, are_eval, raw_frames
 from .budget import INTERVALS_BYTES, TABLES_BYTES, Budget
 from .gains import GainMark, Gains
-from .interval_chunk import MAX_TIME_NS
 from .intervals import CellWeights, Intervals
 from .leaves import LeafWeights, leaf_of
 from .lock_intervals import LockIntervals, take_lock_intervals
@@ -182,9 +181,9 @@ class Profile:
         times = (rows.ended[name].sum(dtype=np.float64) for name in ("wall_ns", "cpu_ns"))
         self._sum_ns += int(sum(times))
         first_ns = min(
-            (int(each["t0_ns"].min()) for each in rows[2:4] if len(each)), default=MAX_TIME_NS
+            (int(each["t0_ns"].min()) for each in rows[2:4] if len(each)), default=MAX_NS
         )
-        if not 0 <= gains.start_ns <= min(first_ns, MAX_TIME_NS):
+        if not 0 <= gains.start_ns <= min(first_ns, MAX_NS):
             raise ValueError("an interval is before the start")
         if self._sum_ns + len(rows.open) * max(0, rows.now_ns - gains.start_ns) > _MAX_SUM_NS:
             raise ValueError("its times add up to more than 36 years")

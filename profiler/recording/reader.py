@@ -22,6 +22,7 @@ from ..profile.stack_columns import StackColumns
 from ..profile.store import Profile
 from ..symbols.names.frame_pool import NameGains, NameMark
 from ..symbols.names.table import SymbolTable
+from ..wire.decoder import MAX_NS, MAX_THREAD_ID
 from .chunks import Chunk, ChunkReader, DamageError
 
 CUT_OFF = "the recording was cut off"
@@ -30,7 +31,6 @@ _MAX_FUNCTIONS = 4_000_000
 _MAX_FRAMES = 1 << 25
 _MAX_KEPT_BYTES = 1 << 28  # of chunks of further kinds
 _MAX_TEXT = 1 << 29  # characters of names
-_MAX_THREAD_ID = 1 << 24
 _MAX_MODULE_ID = 1 << 16
 _NAME_COLUMNS = tuple(
     each.name
@@ -145,12 +145,12 @@ def _take_meta(found: Loaded, chunk: Chunk) -> None:
 
 
 def _take_status(found: Loaded, chunk: Chunk) -> None:
-    known = {each.name: each for each in dataclasses.fields(Status)}
+    known = {each.name for each in dataclasses.fields(Status)}
     facts = {name: value for name, value in chunk.facts.items() if name in known}
     sources = facts.pop("symbols", [])
     example = Status(0, "", "")
     for name, value in facts.items():
-        if not _is_like(value, getattr(example, name), name):
+        if not _is_like(value, getattr(example, name)):
             raise DamageError(f"the state has an impossible {name}")
     found.status = Status(**facts)
     found.status.symbols = [SymbolSource(**_typed(each, _SOURCE)) for each in _list(sources)]
@@ -164,12 +164,12 @@ def _typed(value: Any, example: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise DamageError("a list has something else in it")
     for name, each in value.items():
-        if not _is_like(each, getattr(example, str(name), None), str(name)):
+        if not _is_like(each, getattr(example, str(name), None)):
             raise DamageError(f"something has an impossible {name}")
     return value
 
 
-def _is_like(value: Any, example: Any, name: str) -> bool:
+def _is_like(value: Any, example: Any) -> bool:
     if isinstance(example, bool) or isinstance(value, bool):
         return isinstance(value, bool) and isinstance(example, bool)
     if isinstance(example, float):
@@ -187,7 +187,7 @@ def _list(value: Any) -> list[Any]:
     return value
 
 
-def _number(value: Any, end: int = 1 << 62) -> int:
+def _number(value: Any, end: int = MAX_NS) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < end:
         raise DamageError("a number is out of bounds")
     return value
@@ -221,7 +221,7 @@ def _take_gains(found: Loaded, chunk: Chunk) -> None:
             rows,
             [_thread(each) for each in _list(facts.get("threads", []))],
             [_module(each) for each in _list(facts.get("modules", []))],
-            [_number(each, _MAX_THREAD_ID) for each in _list(facts.get("hidden", []))],
+            [_number(each, MAX_THREAD_ID) for each in _list(facts.get("hidden", []))],
             _number(facts.get("start_ns", 0)),
             GainMark(),
         )
@@ -244,7 +244,7 @@ def _rows(chunk: Chunk, of: str) -> Rows:
 def _thread(value: Any) -> Thread:
     match value:
         case [int(number), int(tid), str(name), int(seen), bool(exited), bool(blocked), str(comm)]:
-            _number(number, _MAX_THREAD_ID)
+            _number(number, MAX_THREAD_ID)
             return Thread(number, tid, name, seen, exited, blocked, comm)
     raise DamageError("a thread is none")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import platform
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, BinaryIO
 
 from ..model import Function, Module, Status, Thread
@@ -65,7 +65,7 @@ class RecordingWriter:
         self.append(chunks)
 
     def finish(self, more: Iterable[Chunk] = ()) -> None:
-        """Append what is left, all names, and the final state. Raises OSError.
+        """Append the last samples, all names, and the final state. Raises OSError.
 
         Args:
             more: chunks before the last one.
@@ -135,8 +135,8 @@ def _gains_chunk(gains: Gains) -> Chunk:
     facts = {
         "start_ns": gains.start_ns,
         "now_ns": rows.now_ns,
-        "threads": [_thread(each) for each in gains.threads],
-        "modules": [_module(each) for each in gains.modules],
+        "threads": _fields(gains.threads),
+        "modules": _fields(gains.modules),
         "hidden": gains.hidden,
     }
     return Chunk("GAIN", {name: each for name, each in facts.items() if each}, columns)
@@ -151,7 +151,7 @@ def names_chunk(gains: NameGains) -> Chunk:
         if each.name not in others
     }
     facts = {
-        "functions": [_function(each) for each in gains.functions],
+        "functions": _fields(gains.functions),
         "files": [list(each) for each in gains.files],
     }
     return Chunk("NAME", facts, columns)
@@ -163,13 +163,5 @@ def _steps(numbers: Any) -> Any:
     return steps
 
 
-def _thread(thread: Thread) -> list[Any]:
-    return list(dataclasses.astuple(thread))
-
-
-def _module(module: Module) -> list[Any]:
-    return list(dataclasses.astuple(module))
-
-
-def _function(function: Function) -> list[Any]:
-    return [function.name, function.module, function.file, function.kind.value, function.full_name]
+def _fields(values: Sequence[Function | Module | Thread]) -> list[list[Any]]:
+    return [list(dataclasses.astuple(each)) for each in values]

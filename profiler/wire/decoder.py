@@ -53,9 +53,9 @@ MAX_BATCH_BYTES = RING_BYTES
 # PATH_MAX, limits.h; the agent cuts paths earlier.
 MAX_PATH_BYTES = 4096
 # 146 years: the sum of a time and a duration below this fits into a signed 64-bit integer.
-_MAX_NS = 1 << 62
+MAX_NS = 1 << 62
 # Thread ids count up from 1, and the profile keeps tables by thread id.
-_MAX_THREAD_ID = 1 << 24
+MAX_THREAD_ID = 1 << 24
 
 
 class ProtocolError(FlametapError):
@@ -125,7 +125,7 @@ def _check_batch_header(data: bytearray, at: int) -> int:
 
 def _decode_batch(data: bytes) -> Batch:
     _, _, _, section_count, sequence, now_ns = BATCH_HEADER.unpack_from(data)
-    if now_ns >= _MAX_NS:
+    if now_ns >= MAX_NS:
         raise ProtocolError(f"batch {sequence} claims an impossible time")
     batch = Batch(sequence, now_ns, [], [], [], [], np.empty(0, INTERVAL_DTYPE))
     at, last_kind = BATCH_HEADER.size, 0
@@ -211,7 +211,7 @@ def _decode_threads(section: bytes, record_count: int) -> list[ThreadUpdate]:
         raise ProtocolError(f"{len(section)} bytes do not hold {record_count} thread records")
     updates: list[ThreadUpdate] = []
     for thread_id, tid, flags, _, first_seen_ns, name in THREAD_RECORD.iter_unpack(section):
-        if not 1 <= thread_id <= _MAX_THREAD_ID or first_seen_ns >= _MAX_NS:
+        if not 1 <= thread_id <= MAX_THREAD_ID or first_seen_ns >= MAX_NS:
             raise ProtocolError(f"thread record {thread_id} is invalid")
         updates.append(
             ThreadUpdate(
@@ -290,10 +290,10 @@ def _decode_intervals(section: bytes, record_count: int) -> npt.NDArray[np.void]
         states = intervals["state"]
         if states.min() < min(ThreadState) or states.max() > max(ThreadState):
             raise ProtocolError("an interval has an unknown state")
-        if intervals["thread_id"].min() < 1 or intervals["thread_id"].max() > _MAX_THREAD_ID:
+        if intervals["thread_id"].min() < 1 or intervals["thread_id"].max() > MAX_THREAD_ID:
             raise ProtocolError("an interval has an impossible thread id")
-        if intervals["holder_id"].max() > _MAX_THREAD_ID:
+        if intervals["holder_id"].max() > MAX_THREAD_ID:
             raise ProtocolError("an interval has an impossible holder")
-        if max(int(intervals[name].max()) for name in ("t0_ns", "wall_ns", "cpu_ns")) >= _MAX_NS:
+        if max(int(intervals[name].max()) for name in ("t0_ns", "wall_ns", "cpu_ns")) >= MAX_NS:
             raise ProtocolError("an interval has an impossible time")
     return intervals

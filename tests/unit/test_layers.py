@@ -49,7 +49,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     ),
     # What was recorded, and the attach that records.
     "profile": ("linux", "model", "wire"),
-    "recording": ("flametap", "errors", "model", "profile", "symbols.names"),
+    "recording": ("flametap", "errors", "model", "profile", "symbols.names", "wire"),
     "inject.link": ("errors", "linux", "wire"),
     "inject.direct": ("agent", "errors", "inject.link", "linux", "wire"),
     "inject.frida": ("agent", "errors", "inject.link", "linux"),

@@ -11,12 +11,10 @@ from ...errors import UsageError
 from ...model import Clock
 from ..frame_options import FrameOptions, frame_options
 from ..keeping import is_kept
-from ..options import by, output_options, parse_range, parse_regex
+from ..options import by_thread_option, clock_option, output_options, part_options
 from ..outputs import plan
 from ..progress import Progress
 from ..recording import OutputOptions, write_outputs
-
-CLOCKS = [clock.value for clock in Clock]
 
 
 @click.command("export", short_help="Write other formats of a recording.")
@@ -26,38 +24,9 @@ CLOCKS = [clock.value for clock in Clock]
     "Format of the file: html, svg, speedscope, firefox or folded. Without it, the file's name"
     " decides.",
 )
-@click.option(
-    "--clock",
-    type=click.Choice(CLOCKS),
-    default=Clock.CPU.value,
-    show_default=True,
-    help="The time that the files show: on a CPU, all time, or only time off the CPU.",
-)
-@click.option(
-    "-t", "--threads", "by_thread", is_flag=True, help="Give each thread a root frame of its own."
-)
-@click.option(
-    "--tid",
-    "tids",
-    type=int,
-    metavar="TID",
-    multiple=True,
-    help="Show only the thread with this id, as in `ps -L`; may be given several times.",
-)
-@click.option(
-    "--thread",
-    "thread_name",
-    metavar="REGEX",
-    callback=by(parse_regex),
-    help="Show only threads whose name matches this regular expression.",
-)
-@click.option(
-    "--range",
-    "span",
-    metavar="START-END",
-    callback=by(parse_range),
-    help="Write only this part of the recording: seconds since its start, as in 2-5 or 10-.",
-)
+@clock_option
+@by_thread_option
+@part_options
 @frame_options(lines=True)
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 def export_file(

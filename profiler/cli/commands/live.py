@@ -17,6 +17,7 @@ from ..keeping import keeping
 from ..options import (
     duration_option,
     output_options,
+    page_options,
     pid_arguments,
     sampling_options,
     verbosity_options,
@@ -51,19 +52,7 @@ EXPOSED = (
     "Format of the file of -o: flametap, html, svg, speedscope, firefox or folded. Without it,"
     " its name decides.",
 )
-@click.option(
-    "--host",
-    default="127.0.0.1",
-    show_default=True,
-    help="Address of this machine on which to serve the page.",
-)
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=0,
-    help="Port of the page.  [default: any free one]",
-)
-@click.option("--no-open", is_flag=True, help="Do not open the browser.")
+@page_options
 @gil_option
 @sampling_options
 @verify_option

@@ -10,6 +10,7 @@ import click
 
 from ...linux import heaps
 from .. import browser
+from ..options import page_options
 from ..progress import Progress
 from ..recording import page_exports
 from ..signals import Interrupts
@@ -19,19 +20,7 @@ from .live import EXPOSED, TOKEN_BYTES
 
 @click.command("open", short_help="Show the page of a recording.")
 @click.argument("path", metavar="FILE")
-@click.option(
-    "--host",
-    default="127.0.0.1",
-    show_default=True,
-    help="Address of this machine on which to serve the page.",
-)
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=0,
-    help="Port of the page.  [default: any free one]",
-)
-@click.option("--no-open", is_flag=True, help="Do not open the browser.")
+@page_options
 @click.option("-q", "--quiet", is_flag=True, help="Print the address only.")
 def open_file(path: str, host: str, port: int, no_open: bool, quiet: bool) -> int:
     """Show a recording that `flametap record -o NAME.flametap` has made, in the browser.

@@ -18,14 +18,15 @@ from ...model import Clock
 from .. import start
 from ..attach_options import AttachOptions
 from ..frame_options import FrameOptions, frame_options
-from ..keeping import keeping
+from ..keeping import is_kept, keeping
 from ..options import (
     by,
+    by_thread_option,
+    clock_option,
     duration_option,
     output_options,
     parse_pid,
-    parse_range,
-    parse_regex,
+    part_options,
     sampling_options,
     verbosity_options,
     verify_option,
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from ...capture.live import Capture
 
 DEFAULT_OUTPUT = "flametap-%p-%t.speedscope.json"
-CLOCKS = [clock.value for clock in Clock]
 
 
 PROGRAM = "flametap.program"  # key in the context's meta for the words after --
@@ -72,48 +72,15 @@ class WithProgram(click.Command):
     "Format of the file: flametap (the whole recording, for `flametap open`), html, svg,"
     " speedscope, firefox or folded. Without it, the file's name decides.",
 )
-@click.option(
-    "--clock",
-    type=click.Choice(CLOCKS),
-    default=Clock.CPU.value,
-    show_default=True,
-    help="The time that the files show: on a CPU, all time, or only time off the CPU.",
-)
+@clock_option
 @click.option(
     "-i",
     "--idle",
     is_flag=True,
     help="Include threads that wait; the same as --clock wall.",
 )
-@click.option(
-    "-t",
-    "--threads",
-    "by_thread",
-    is_flag=True,
-    help="Give each thread a root frame of its own.",
-)
-@click.option(
-    "--tid",
-    "tids",
-    type=int,
-    metavar="TID",
-    multiple=True,
-    help="Show only the thread with this id, as in `ps -L`; may be given several times.",
-)
-@click.option(
-    "--thread",
-    "thread_name",
-    metavar="REGEX",
-    callback=by(parse_regex),
-    help="Show only threads whose name matches this regular expression.",
-)
-@click.option(
-    "--range",
-    "span",
-    metavar="START-END",
-    callback=by(parse_range),
-    help="Write only this part of the recording: seconds since its start, as in 2-5 or 10-.",
-)
+@by_thread_option
+@part_options
 @click.option(
     "--unit",
     type=click.Choice(["time", "samples"]),
@@ -236,7 +203,9 @@ def _record_process(
 def _prepared(
     pid: int, outputs: list[Output], how: AttachOptions, progress: Progress
 ) -> contextlib.AbstractContextManager[Capture]:
-    shows_notes = how.verbose or any(output.format in ("html", "flametap") for output in outputs)
+    shows_notes = how.verbose or any(
+        output.format == "html" or is_kept(output) for output in outputs
+    )
     return start.prepared(pid, how, progress, shows_notes=shows_notes)
 
 

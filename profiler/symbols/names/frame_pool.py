@@ -96,7 +96,7 @@ def check(gains: NameGains, at: NameMark, n_addresses: int) -> None:
         n_addresses: the number of addresses.
 
     Raises:
-        ValueError: a number points nowhere, or is none of its kind.
+        ValueError: a number is out of bounds.
     """
     n_functions = at.n_functions + len(gains.functions)
     n_frames, n_files = at.n_frames + len(gains.function), at.n_files + len(gains.files)
