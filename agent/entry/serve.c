@@ -65,47 +65,59 @@ static void serve_sampling(struct control *control)
         sampler_main(a);
 }
 
-/* Wait for a request. Returns 0 if there will be none: the host has fallen silent, or agent.js says so. */
-static u32 serve_wait(struct control *control)
+/* Return whether nobody is there to serve: the host has fallen silent, or agent.js says so. `looks` without a call of the
+ * host's count where there is no ring yet in which it gives a sign of life. */
+static u32 serve_is_over(u32 looks)
 {
-    struct timespec64 pause = {0, (i64)SERVE_LOOK_NS};
-    u32 looks;
-    for (looks = 0; !control_is_asked(control); looks++) {
-        sys_call6(NR_FUTEX, (u64)&control->request, FUTEX_WAIT_OPERATION, control->answered, (u64)&pause, 0, 0);
-        if (BOOT->must_leave || (agent_cell ? host_is_silent(agent_cell, now_ns_sigsafe()) : looks > SERVE_LOOKS_MAX))
-            return 0;
+    return BOOT->must_leave ||
+           (agent_cell ? host_is_silent(agent_cell, now_ns_sigsafe()) : looks > SERVE_LOOKS_MAX);
+}
+
+/* Carry out a request while we do not sample. Returns 0 if it is none of the host's calls, as where the target writes into
+ * the memory at random. */
+static u32 serve_request(struct control *control, u32 call)
+{
+    switch (call) {
+    case CONTROL_PREPARE:
+        control_answer(control, serve_prepare(control));
+        return 1;
+    case CONTROL_START:
+        serve_sampling(control);
+        return 1;
+    case CONTROL_CONNECT:
+        control_answer(control, agent_cell ? hostfiles_connect(agent_cell, control->u.words, control->arguments[0])
+                                           : -ERR_EINVAL);
+        return 1;
+    case CONTROL_RECIPES:
+        control_answer(control, agent_cell ? control_set_recipes(agent_cell, control) : 0);
+        return 1;
+    case CONTROL_STOP:
+        control_answer(control, agent_stop());
+        return 1;
+    default:
+        control_answer(control, -ERR_EINVAL);
+        return 0;
     }
-    return 1;
 }
 
 static void serve(struct control *control)
 {
-    while (serve_wait(control)) {
-        switch (load_acquire_u32(&control->call)) {
-        case CONTROL_PREPARE:
-            control_answer(control, serve_prepare(control));
-            break;
-        case CONTROL_START:
-            serve_sampling(control);
-            if (agent_cell && agent_cell->stop_reason == STOP_HOST_SILENT)
-                return;
-            break;
-        case CONTROL_CONNECT:
-            control_answer(control, agent_cell ? hostfiles_connect(agent_cell, control->u.words, control->arguments[0])
-                                               : -ERR_EINVAL);
-            break;
-        case CONTROL_RECIPES:
-            control_answer(control, agent_cell ? control_set_recipes(agent_cell, control) : 0);
-            break;
-        case CONTROL_STOP:
-            control_answer(control, agent_stop());
-            break;
-        case CONTROL_LEAVE:
-            agent_stop();
-            return;
-        default:
-            control_answer(control, -ERR_EINVAL);
+    struct timespec64 pause = {0, (i64)SERVE_LOOK_NS};
+    u32 looks = 0, call;
+    while (!serve_is_over(looks++)) {
+        if (!control_is_asked(control)) {
+            sys_call6(NR_FUTEX, (u64)&control->request, FUTEX_WAIT_OPERATION, control->answered, (u64)&pause, 0, 0);
+            continue;
         }
+        call = load_acquire_u32(&control->call);
+        if (call == CONTROL_LEAVE)
+            return;
+        if (serve_request(control, call))
+            looks = 0;
+        else
+            sleep_until_ns(now_ns_sigsafe() + SERVE_LOOK_NS);
+        if (agent_cell && agent_cell->stop_reason == STOP_HOST_SILENT)
+            return;
     }
 }
 

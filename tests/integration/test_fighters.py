@@ -25,7 +25,7 @@ DURATION_S = 0.5
 # An action cannot be read and set at once (sigaction(2)): one that the program sets in between is
 # lost, at the beginning and the end of two attaches, for two signals.
 MOST_LOST = 8
-SETTLED_S = 10.0
+SETTLED_S = 30.0
 # What a program changes all the time, as the receipt tells it.
 OWN_CHANGES = {
     "actions": r"SIGURG|SIGWINCH|Sig(Cgt|Ign|Blk|Pnd)|ShdPnd",

@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 import cli
+import counted
 import receipt
 from flametap.linux.tasks import tasks
 from nightly import nightly
@@ -114,6 +115,18 @@ def test_host_killed_at_a_step(
         said, _ = host.communicate(timeout=HOST_S)
     assert said == "", "the step was not met"
     assert_unharmed(target, before, tmp_path)
+
+
+def test_thread_that_gets_false_requests_ends_without_its_host(start: Start) -> None:
+    """The target writes requests at random, and the host dies before its first."""
+    target = start("fighters", "write-control", "1")
+    before = receipt.take_at_rest(target.pid)
+    with host_with(target.pid, "pwrite64:signal=SIGKILL:when=5") as host:
+        said, _ = host.communicate(timeout=HOST_S)
+    assert said == "", "the step was not met"
+    found = receipt.harm_after_settling(target.pid, before, timeout_s=GONE_S, was_killed=True)
+    assert found == []
+    counted.finish(target)
 
 
 @pytest.mark.parametrize(

@@ -205,8 +205,8 @@ class Control:
     def leave(self, is_hopeless: Callable[[], bool], limit_s: float = ANSWER_LIMIT_S) -> bool:
         """Have our thread end; returns whether it has."""
         with self._asking:
-            self._request(abi.LEAVE, (), None)
             for _ in range(round(limit_s / READY_INTERVAL_S / 10)):
+                self._request(abi.LEAVE, (), None)  # again: the target may write over one
                 if not self.is_alive():
                     return True
                 if is_hopeless():
