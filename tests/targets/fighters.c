@@ -154,8 +154,12 @@ static void trace_children(void)
 {
     while (!is_over) {
         int status;
-        pid_t child = fork();
+        pid_t parent = getpid(), child = fork();
         if (child == 0) {
+            /* A stopped one that outlives us would keep our output open. */
+            prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+            if (getppid() != parent)
+                _exit(7);
             ptrace(PTRACE_TRACEME, 0, NULL, NULL);
             raise(SIGSTOP);
             _exit(7);
