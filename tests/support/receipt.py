@@ -64,6 +64,7 @@ def harm(
     was_killed: bool = False,
     has_jit: bool = False,
     own_threads: str = "",
+    own_changes: str = "",
 ) -> list[str]:
     """Names each difference that should not be there.
 
@@ -74,6 +75,7 @@ def harm(
         has_jit: the target makes code itself: its anonymous code is not compared.
         own_threads: pattern for names of threads that the target starts and ends as it likes
             (jemalloc's, the JVM's collectors).
+        own_changes: pattern for what the target changes all the time.
     """
     found = []
     for difference in harms.differences(before, after):
@@ -87,6 +89,8 @@ def harm(
         if was_killed and "[vdso]" in difference.what:
             continue
         if difference.blame is Blame.RESIDUE or is_own_thread or is_code or was_starting:
+            continue
+        if own_changes and re.search(own_changes, difference.what):
             continue
         found.append(difference.what)
     gained_bytes = sum(after.anonymous_code) - sum(before.anonymous_code)
@@ -105,6 +109,7 @@ def harm_after_settling(
     was_killed: bool = False,
     has_jit: bool = False,
     own_threads: str = "",
+    own_changes: str = "",
 ) -> list[str]:
     """Wait for the asynchronous part of the unload; return what is still wrong after
     ``timeout_s``."""
@@ -117,6 +122,7 @@ def harm_after_settling(
             was_killed=was_killed,
             has_jit=has_jit,
             own_threads=own_threads,
+            own_changes=own_changes,
         )
         if not found or time.monotonic() > deadline:
             return found
