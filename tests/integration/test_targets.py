@@ -15,7 +15,7 @@ from itertools import pairwise
 import pytest
 
 import receipt
-from kernel import CpuLog, context_switches, process_cpu_ns, status
+from kernel import CpuLog, context_switches, status
 from running import Start, Target, wait_until
 from targetbuild import SOURCES
 
@@ -32,6 +32,8 @@ HARMS = {
     "memfd": r"left mapped: /memfd:left-behind",
     "anonymous-code": r"86016 bytes of anonymous code left behind by 1 attach",
 }
+PATIENCE_S = 60.0
+LOGGED_NS = 200_000_000  # the log is that far behind on a busy machine
 
 
 @pytest.mark.parametrize("name", HARMS)
@@ -86,14 +88,22 @@ def test_kernel_cpu_time_tells_the_shapes_of_bursts(start: Start) -> None:
     tids = list(target.facts.values())
     with CpuLog(target.pid, tids) as log:
         begin = time.monotonic_ns()
-        used_before_ns = process_cpu_ns(target.pid)
-        # Half a second on two cores that have nothing else to do, longer where they have.
-        wait_until(lambda: process_cpu_ns(target.pid) > used_before_ns + 1e9, "1 s of CPU")
-        end = time.monotonic_ns()
-    used_ns = {name: log.used_ns(tid, begin, end) for name, tid in target.facts.items()}
-    for smaller, larger in pairwise(("short-rare", "short-often", "steady")):
-        assert used_ns[smaller][1] < used_ns[larger][0], used_ns
-    assert min(least for least, _ in used_ns.values()) > 1_000_000, used_ns
+
+        def is_told() -> bool:
+            """Half a second on two cores that have nothing else to do, longer where they have."""
+            end = time.monotonic_ns() - LOGGED_NS
+            if end < begin:
+                return False
+            try:
+                used = {name: log.used_ns(tid, begin, end) for name, tid in target.facts.items()}
+            except AssertionError:  # the log does not reach so far yet
+                return False
+            order = pairwise(("short-rare", "short-often", "steady"))
+            return min(least for least, _ in used.values()) > 1_000_000 and all(
+                used[smaller][1] < used[larger][0] for smaller, larger in order
+            )
+
+        wait_until(is_told, "bursts of different lengths", PATIENCE_S)
     target.finish()
 
 
