@@ -18,12 +18,13 @@ from pathlib import Path
 import numpy as np
 
 from flametap.analysis.selection import EVERYTHING
-from flametap.capture.views import Views
+from flametap.analysis.views import views_of
 from flametap.export import firefox, folded, speedscope
 from flametap.export.request import ExportRequest
 from flametap.linux import heaps
 from flametap.model import Clock, Module, Status, Verdict
 from flametap.profile.store import Profile
+from flametap.recording.recording import Process, Recording
 from flametap.symbols.names.table import SymbolTable
 from flametap.web.server import serve
 from flametap.wire.events import Batch, ModuleUpdate, ThreadUpdate, Trace
@@ -33,43 +34,30 @@ TABLES_BYTES = 1 << 30  # twice what a recording may take: 10⁶ nodes do not fi
 RENEWED = (2, 4, 6, 8, 10, 12, 14)
 
 
-class Recording(Views):
-    """A recording that has ended."""
-
-    def status(self) -> Status:
-        """See ``ProfileSource.status``."""
-        return Status(
-            pid=1,
-            command="/usr/bin/server",
-            state="ended",
-            reason="the process exited",
-            engine="cpu-timers",
-            rate_hz=100.0,
-            asked_rate_hz=100.0,
-            effective_rate_hz=100.0,
-            duration_ns=self.profile.duration_ns,
-            revision=self.profile.revision,
-            samples=self.profile.samples,
-            verdict_cpu_ns=self.profile.verdicts().native,
-            is_final=True,
-        )
-
-    def wait_newer(self, revision: int, timeout_s: float) -> int:
-        """See ``ProfileSource.wait_newer``. Nothing comes any more."""
-        return self.profile.revision
-
-    def set_paused(self, paused: bool) -> None:
-        """See ``ProfileSource.set_paused``."""
-
-    def set_sampling(self, rate_hz: float, budget_percent: float) -> None:
-        """See ``ProfileSource.set_sampling``."""
+def ended(profile: Profile) -> Status:
+    """Return the state of a recording that has ended."""
+    return Status(
+        pid=1,
+        command="/usr/bin/server",
+        state="ended",
+        reason="the process exited",
+        engine="cpu-timers",
+        rate_hz=100.0,
+        asked_rate_hz=100.0,
+        effective_rate_hz=100.0,
+        duration_ns=profile.duration_ns,
+        revision=profile.revision,
+        samples=profile.samples,
+        verdict_cpu_ns=profile.verdicts().native,
+        is_final=True,
+    )
 
 
 def recording(n_intervals: int, n_traces: int, n_threads: int) -> Recording:
     """Fill a profile as a recording does, with what it makes ahead of views."""
     profile = Profile(tables_bytes=TABLES_BYTES)
     table = SymbolTable(profile.locate)
-    found = Recording(profile, table)
+    found = Recording(Process(profile, table), lambda: ended(profile))
     module = ModuleUpdate(Module(1, "/usr/lib/libx.so", 0, 0, 1 << 40, ""), False)
     threads = [
         ThreadUpdate(i, i, f"worker {i}", 0, exited=False, hidden=False, signals_blocked=False)
@@ -84,7 +72,7 @@ def recording(n_intervals: int, n_traces: int, n_threads: int) -> Recording:
     for batch in range(n_intervals // BATCH_ROWS):
         records = rows(rng, batch, n_traces, n_threads)
         profile.apply(Batch(batch, int(records["t0_ns"].max()), [], [], [], [], records))
-        found._time_ahead.step()  # as the pump of a recording
+        views_of(found).prepare()  # as the pump of a recording
     return found
 
 
@@ -93,7 +81,7 @@ def main() -> None:
     folder = Path(sys.argv[4])
     heaps.keep_small()  # as the command line does
     source = recording(n_intervals, n_traces, n_threads)
-    request = ExportRequest(source.profile, source.table)
+    request = ExportRequest(source)
     for name, write in (
         ("stacks.folded", folded.write),
         ("time.speedscope.json", speedscope.write),
@@ -101,13 +89,14 @@ def main() -> None:
     ):
         with (folder / name).open("wb") as file:
             write(request, file)
-    source.use_symbolizer(None)  # forgets the tree, which is new to the page
-    server = serve(source, "127.0.0.1", 0, secrets.token_urlsafe(24))
+    source.views = None  # forgets the tree, which is new to the page
+    views = views_of(source)
+    server = serve(views, "127.0.0.1", 0, secrets.token_urlsafe(24))
     said = {
         "url": server.url,
-        "samples": source.profile.samples,
-        "nodes": len(source.tree(EVERYTHING).parent),
-        "cpu_s": source.profile.total_ns(Clock.CPU) / 1e9,
+        "samples": source.process.profile.samples,
+        "nodes": len(views.tree(EVERYTHING).parent),
+        "cpu_s": source.process.profile.total_ns(Clock.CPU) / 1e9,
     }
     print(json.dumps(said), flush=True)
     sys.stdin.read()

@@ -20,6 +20,7 @@ import peers
 import programs
 from benchmark import Bench, run
 from flametap.analysis.selection import Selection
+from flametap.analysis.views import views_of
 from flametap.capture.capture_options import CaptureOptions
 from flametap.capture.live import Capture
 from flametap.model import Clock
@@ -124,7 +125,7 @@ def seconds_to_first_graph(program: Path) -> float:
         try:
             capture.start()
             while time.monotonic() - began < FIRST_GRAPH_DEADLINE_S:
-                tree = capture.tree(Selection(Clock.CPU, None))
+                tree = views_of(capture.recording).tree(Selection(Clock.CPU, None))
                 if len(tree.parent) > 1 and capture.status().symbols_pending == 0:
                     return time.monotonic() - began
                 time.sleep(0.01)

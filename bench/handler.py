@@ -129,7 +129,7 @@ def _watch(pid: int, options: argparse.Namespace, *, has_frames: bool) -> dict[s
 
 def _frames(capture: live.Capture) -> int:
     """Return the number of the runtime's functions in the heaviest stack."""
-    tree = build(capture.profile, capture.table, Clock.CPU)
+    tree = build(capture.profile, capture.names, Clock.CPU)
     node, count = int(tree.self_ns.argmax()), 0
     while node > 0:
         count += tree.functions[tree.function[node]].kind in MANAGED_KINDS

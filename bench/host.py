@@ -18,6 +18,7 @@ import time
 import numpy as np
 
 from flametap.analysis.selection import Selection
+from flametap.analysis.views import views_of
 from flametap.capture.capture_options import CaptureOptions
 from flametap.capture.live import Capture
 from flametap.export import folded
@@ -48,7 +49,7 @@ def last_report(capture: Capture) -> str:
     """Return ``report`` with slower figures: number of different stacks, number of stacks taken of
     running threads, the share of CPU time whose stack is in doubt, and the time of a view."""
     began = time.thread_time()
-    capture.tree(Selection(Clock.CPU))
+    views_of(capture.recording).tree(Selection(Clock.CPU))
     view_s = time.thread_time() - began
     leaves = capture.profile.leaf_weights(Clock.CPU).node
     cpu_samples = int(capture.profile.leaf_samples(Clock.CPU).total)
@@ -89,7 +90,7 @@ def main() -> None:
         if output:
             capture.finish_symbols(SYMBOLS_TIMEOUT_S)
             with open(output[0], "wb") as file:
-                folded.write(ExportRequest(capture.profile, capture.table), file)
+                folded.write(ExportRequest(capture.recording), file)
     finally:
         capture.close()
 

@@ -175,8 +175,10 @@ def _ours(
     capture: Capture, tids: set[int], begin_ns: int, end_ns: int
 ) -> tuple[Counter[str], Counter[str]]:
     """Return the CPU time of methods that contain the leaf's code, and of innermost methods."""
-    profile, table = capture.profile, capture.table
-    chosen = frozenset(each.thread_id for each in capture.threads() if each.tid in tids)
+    profile, table = capture.profile, capture.names
+    chosen = frozenset(
+        each.thread_id for each in capture.profile.thread_infos() if each.tid in tids
+    )
     leaves = profile.leaf_weights(Clock.CPU, chosen, begin_ns, end_ns)
     trie, kernel = profile.trie(), table.kernel()
     whole: Counter[str] = Counter()

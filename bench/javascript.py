@@ -219,7 +219,7 @@ def names(node: Node, seconds: float) -> dict[str, Any]:
         node.work(seconds)
         capture.stop()
         capture.finish_symbols(60)
-        tree = build(capture.profile, capture.table, Clock.CPU)
+        tree = build(capture.profile, capture.names, Clock.CPU)
         all_ns = named_ns = lines_ns = 0
         for at in range(1, len(tree.parent)):
             function = tree.functions[tree.function[at]]
@@ -297,7 +297,7 @@ def beside_perf(node: Node, seconds: float, folder: Path) -> dict[str, Any]:
         capture.stop()
         capture.finish_symbols(60)
         leaves = own(capture, node.pid)
-        (main,) = (each for each in capture.threads() if each.tid == node.pid)
+        (main,) = (each for each in capture.profile.thread_infos() if each.tid == node.pid)
     script = subprocess.run(
         ["perf", "script", "-i", str(samples), "-F", "ip,sym", "--tid", str(node.pid)],
         capture_output=True,

@@ -76,11 +76,11 @@ def _stacks(
     The innermost address is first; of the functions inlined at an address the innermost is last. A
     stack in a system call begins with an address without frames.
     """
-    (thread,) = (each.thread_id for each in capture.threads() if each.tid == tid)
+    (thread,) = (each.thread_id for each in capture.profile.thread_infos() if each.tid == tid)
     trie = capture.profile.trie()
     leaves = capture.profile.leaf_weights(clock, frozenset({thread}))
-    leaves = in_kernel(leaves, trie, capture.table)
-    frames = cache(capture.table.frames)
+    leaves = in_kernel(leaves, trie, capture.names)
+    frames = cache(capture.names.frames)
     rows = zip(leaves.node.tolist(), leaves.sysno.tolist(), leaves.weight.tolist(), strict=True)
     for node, sysno, weight in rows:
         stack: list[list[Frame]] = [[]] if sysno >= 0 else []

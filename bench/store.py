@@ -31,6 +31,7 @@ from flametap.export import folded
 from flametap.export.request import ExportRequest
 from flametap.model import MANAGED, Clock, Frame, FrameKind, Function, Module, Verdict
 from flametap.profile.store import Profile
+from flametap.recording.recording import Process, Recording
 from flametap.symbols.names.table import SymbolTable
 from flametap.wire import abi
 from flametap.wire.events import INTERVAL_DTYPE, Batch, ModuleUpdate, Trace
@@ -174,7 +175,10 @@ def measure(options: argparse.Namespace, _folder: Path) -> dict[str, Any]:
         )
     step("thread list", profile.thread_infos)
     step("verdicts", profile.verdicts)
-    step("export: folded", lambda: folded.write(ExportRequest(profile, table), io.BytesIO()))
+    step(
+        "export: folded",
+        lambda: folded.write(ExportRequest(Recording(Process(profile, table))), io.BytesIO()),
+    )
     # Fewer stacks of a Python program: 10⁵ nodes.
     python, few = Profile(), options.traces // 4
     python.apply(Batch(0, 1, [module], [], [], [], NO_ROWS))

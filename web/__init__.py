@@ -1,1 +1,1 @@
-"""The Flask server and the page. Reads a profile through ``flametap.web.source.ProfileSource``."""
+"""The Flask server and the page. Reads a recording through ``flametap.analysis.views``."""

@@ -71,10 +71,12 @@ from flask import Blueprint, Response, abort, request
 from werkzeug.exceptions import HTTPException
 
 from flametap.analysis.lock_places import GIL, LockPlace
+from flametap.analysis.views import Views
 from flametap.errors import FlametapError
 from flametap.model import Status
 
 from .arguments import parse_function, parse_numbers, parse_selection, parse_view_query
+from .control_types import Controls
 from .controls import add_controls, json_body
 from .encode import ViewQuery, encode_view
 from .encode_code import encode_instructions, encode_lines, encode_symbols
@@ -82,12 +84,11 @@ from .encode_gil import encode_holders
 from .encode_lanes import encode_heat, encode_lanes
 from .encode_locks import encode_locks
 from .encode_threads import encode_threads
-from .exports import Exports, RequestOf
+from .exports import Exports
 from .farewell import Farewell
 from .known_functions import KnownFunctions
 from .lane_query import parse_heat_query, parse_lane_query
 from .names import find_threads
-from .source import ProfileSource
 from .thread_list import ThreadList
 from .thread_query import parse_thread_query
 from .trees import TreeCache
@@ -108,21 +109,22 @@ class Service:
     """State that the requests of one server share.
 
     Attributes:
-        source: the profile.
-        request_of: makes the requests for exports; None for none.
+        views: of the recording.
+        controls: of the recorder; None if nothing is being recorded.
         closing: set when the server closes; each event stream then says ``bye`` and ends.
     """
 
-    source: ProfileSource
-    request_of: RequestOf | None = None
+    views: Views
+    controls: Controls | None = None
     closing: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
-        self.trees = TreeCache(self.source)
-        self.threads = ThreadList(self.source)
+        self.recording = self.views.recording
+        self.trees = TreeCache(self.views)
+        self.threads = ThreadList(self.views)
         self.known = KnownFunctions()
         self.farewell = Farewell()
-        self.exports = Exports(self.request_of, self.trees.shaper) if self.request_of else None
+        self.exports = Exports(self.recording, self.trees.shaper)
         self.streams = 0  # open ones
         self._streams_lock = threading.Lock()
 
@@ -162,63 +164,63 @@ def blueprint(service: Service) -> Blueprint:
     @api.get("/symbols")
     def symbols() -> Response:
         selection = parse_selection(request.args.to_dict(), service.threads.get)
-        return json_response(encode_symbols(service.source.symbols(selection)))
+        return json_response(encode_symbols(service.views.symbols(selection)))
 
     @api.get("/lines")
     def lines() -> Response:
         args = request.args.to_dict()
-        function = parse_function(args, len(service.source.functions))
-        found = service.source.lines(function, parse_selection(args, service.threads.get))
+        function = parse_function(args, len(service.recording.functions))
+        found = service.views.lines(function, parse_selection(args, service.threads.get))
         return json_response(encode_lines(found))
 
     @api.get("/instructions")
     def instructions() -> Response:
         args = request.args.to_dict()
-        function = parse_function(args, len(service.source.functions))
-        found = service.source.instructions(function, parse_selection(args, service.threads.get))
+        function = parse_function(args, len(service.recording.functions))
+        found = service.views.instructions(function, parse_selection(args, service.threads.get))
         return json_response(encode_instructions(found))
 
     @api.get("/gil")
     def gil() -> Response:
         args = request.args.to_dict()
         selection = parse_selection(args, service.threads.get)
-        waits = service.source.lock_waits(selection, parse_numbers(args, "path", "."))
+        waits = service.views.lock_waits(selection, parse_numbers(args, "path", "."))
         known = {each.thread_id: each for each in service.threads.get()}
-        return json_response(encode_holders(waits, known, service.source.functions))
+        return json_response(encode_holders(waits, known, service.recording.functions))
 
     @api.get("/locks")
     def locks() -> Response:
         selection = parse_selection(request.args.to_dict(), service.threads.get)
-        found = service.source.lock_places(selection)
+        found = service.views.lock_places(selection)
         known = {each.thread_id: each for each in service.threads.get()}
 
         def held(place: LockPlace) -> dict[str, Any] | None:
             waits = place.held
             if place.kind == GIL:
-                waits = service.source.lock_waits(selection, None)
-            return encode_holders(waits, known, service.source.functions) if waits else None
+                waits = service.views.lock_waits(selection, None)
+            return encode_holders(waits, known, service.recording.functions) if waits else None
 
-        return json_response(encode_locks(found, service.source.function_id, held))
+        return json_response(encode_locks(found, service.recording.function_id, held))
 
     @api.get("/lanes")
     def lanes() -> Response:
         args = request.args.to_dict()
-        query = parse_lane_query(args, parse_selection(args, service.source.threads).thread_ids)
+        query = parse_lane_query(args, parse_selection(args, service.views.threads).thread_ids)
         # Read before the lanes are made, so it is never newer than they are.
-        revision = service.source.wait_newer(-1, 0.0)
-        return json_response(encode_lanes(service.source.lanes(query), revision))
+        revision = service.recording.revision
+        return json_response(encode_lanes(service.views.lanes(query), revision))
 
     @api.get("/heat")
     def heat() -> Response:
         args = request.args.to_dict()
-        query = parse_heat_query(args, parse_selection(args, service.source.threads).thread_ids)
-        revision = service.source.wait_newer(-1, 0.0)
-        return json_response(encode_heat(service.source.heat(query), revision))
+        query = parse_heat_query(args, parse_selection(args, service.views.threads).thread_ids)
+        revision = service.recording.revision
+        return json_response(encode_heat(service.views.heat(query), revision))
 
     @api.get("/status")
     def status() -> Response:
         count = len(service.threads.get(COUNT_AGE_S))
-        return json_response({"status": service.source.status(), "thread_count": count})
+        return json_response({"status": service.recording.status(), "thread_count": count})
 
     @api.get("/threads")
     def threads() -> Response:
@@ -228,7 +230,8 @@ def blueprint(service: Service) -> Blueprint:
 
     @api.get("/elsewhere")
     def elsewhere() -> Response:
-        busy = [each for each in service.source.children() if each.cpu_ns >= BUSY_NS]
+        children = service.controls.children() if service.controls else []
+        busy = [each for each in children if each.cpu_ns >= BUSY_NS]
         wall_ns = sum(each.wall_ns for each in service.threads.get(COUNT_AGE_S))
         return json_response({"wall_ns": wall_ns, "children": busy[:MAX_CHILDREN]})
 
@@ -242,18 +245,15 @@ def blueprint(service: Service) -> Blueprint:
 
     @api.get("/exports")
     def exports() -> Response:
-        formats = service.exports.formats() if service.exports else []
-        return json_response({"exports": formats})
+        return json_response({"exports": service.exports.formats()})
 
     @api.get("/export")
     def export() -> Response:
-        if service.exports is None:
-            abort(404, "this page has no exports")
         args = request.args.to_dict()
         selection = parse_selection(args, service.threads.get)
         return service.exports.response(args.get("format", ""), selection, shape_of(args))
 
-    add_controls(api, service.source, service.farewell)
+    add_controls(api, service.controls, service.farewell)
 
     @api.errorhandler(FlametapError)
     def refused(error: FlametapError) -> Response:
@@ -298,7 +298,7 @@ def event_stream(service: Service) -> Iterator[bytes]:
     with service.stream():
         yield f"retry: {RECONNECT_MS}\n\n".encode()
         while not service.closing.is_set():
-            status = service.source.status()
+            status = service.recording.status()
             until = time.monotonic() + HEARTBEAT_S
             yield _event("status", _without_symbols(status))
             if status.is_final:
@@ -306,7 +306,7 @@ def event_stream(service: Service) -> Iterator[bytes]:
                 return
             service.closing.wait(EVENT_GAP_S)
             while not service.closing.is_set() and time.monotonic() < until:
-                if service.source.wait_newer(status.revision, WAIT_S) > status.revision:
+                if service.recording.wait_newer(status.revision, WAIT_S) > status.revision:
                     break
         yield _event("bye", {})
 

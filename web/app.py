@@ -11,13 +11,14 @@ from typing import Any
 
 from flask import Flask, Response, render_template, request
 
+from flametap.analysis.views import Views
+
 from .api import Service, blueprint
 from .bundle import MAIN, SCRIPT, STYLE, bundle, joined, style
-from .exports import RequestOf
+from .control_types import Controls
 from .gate import MAX_BODY_BYTES
 from .guard import protect
 from .login import Key
-from .source import ProfileSource
 
 MIN_COMPRESSED_BYTES = 1024
 COMPRESSION_LEVEL = 1  # a fifth of the time of the usual level
@@ -30,21 +31,19 @@ COMPRESSED = {
 }
 
 
-def create_app(
-    source: ProfileSource, token: str, view: str = "", exports: RequestOf | None = None
-) -> Flask:
-    """Create an app that serves one profile to clients that know the token.
+def create_app(views: Views, token: str, view: str = "", controls: Controls | None = None) -> Flask:
+    """Create an app that serves one recording to clients that know the token.
 
     ``app.extensions["flametap"]`` is its ``Service``; setting its ``closing`` ends event streams.
 
     Args:
-        source: the profile.
+        views: of the recording.
         token: opens the page.
         view: the state in which the page opens, as its own URL has it after ``#``.
-        exports: makes the requests for exports; without it, the page offers none.
+        controls: of the recorder; None if nothing is being recorded.
     """
     key = Key(token)
-    service = Service(source, exports)
+    service = Service(views, controls)
     app = Flask(__name__)
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES
     app.extensions["flametap"] = service
@@ -56,7 +55,7 @@ def create_app(
     @app.get("/")
     def page() -> str:
         service.trees.begin()
-        return joined(render_template("index.html", status=source.status()))
+        return joined(render_template("index.html", status=views.recording.status()))
 
     @app.get(f"/{SCRIPT}")
     def script() -> Response:

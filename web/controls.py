@@ -8,22 +8,29 @@ import orjson
 from flask import Blueprint, abort, jsonify, request
 from flask.typing import ResponseReturnValue
 
+from flametap.errors import UsageError
+
+from .control_types import Controls
 from .farewell import Farewell
-from .source import ProfileSource
 
 MAX_PAGE_CHARS = 64
 SETTINGS = ("rate_hz", "budget_percent")
 
 
-def add_controls(api: Blueprint, source: ProfileSource, farewell: Farewell) -> None:
-    """Add the routes."""
+def add_controls(api: Blueprint, controls: Controls | None, farewell: Farewell) -> None:
+    """Add the routes. Without controls, those that change a recorder refuse."""
+
+    def recorder() -> Controls:
+        if controls is None:
+            raise UsageError("nothing is being recorded", "this is a recording from a file")
+        return controls
 
     @api.post("/pause")
     def pause() -> ResponseReturnValue:
         body = json_body()
         if not isinstance(body.get("paused"), bool):
             abort(400, 'the body must be {"paused": true} or {"paused": false}')
-        source.set_paused(body["paused"])
+        recorder().set_paused(body["paused"])
         return jsonify({"paused": body["paused"]})
 
     @api.post("/settings")
@@ -33,7 +40,7 @@ def add_controls(api: Blueprint, source: ProfileSource, farewell: Farewell) -> N
         numbers = [float(each) for each in given if is_number(each)]
         if len(numbers) != len(SETTINGS):
             abort(400, f"the body must have the numbers {' and '.join(SETTINGS)}")
-        source.set_sampling(*numbers)
+        recorder().set_sampling(*numbers)
         return jsonify(dict(zip(SETTINGS, numbers, strict=True)))
 
     @api.post("/leaving")

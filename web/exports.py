@@ -10,7 +10,6 @@ import re
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from typing import IO, Any, cast
 
@@ -23,6 +22,7 @@ from flametap.analysis.shape import PLAIN, Shape
 from flametap.export import FORMATS
 from flametap.export.request import ExportRequest
 from flametap.model import Status
+from flametap.recording.recording import Recording
 
 from .shaped_export import ShapedExport
 from .shapes import Shaper
@@ -34,19 +34,17 @@ CHUNK_BYTES = 1 << 16
 _MAX_WORD = 60  # characters of a part of the file's name
 NS_PER_S = 1_000_000_000
 
-RequestOf = Callable[[Selection], ExportRequest]
-
 
 class Exports:
     """The exports of one recording.
 
     Args:
-        request_of: returns the request for the exporters.
+        recording: what is exported.
         shaper: shapes its trees.
     """
 
-    def __init__(self, request_of: RequestOf, shaper: Shaper) -> None:
-        self._request_of = request_of
+    def __init__(self, recording: Recording, shaper: Shaper) -> None:
+        self._recording = recording
         self._shaper = shaper
         self._slots = threading.BoundedSemaphore(MAX_AT_ONCE)
 
@@ -76,7 +74,7 @@ class Exports:
         if not self._slots.acquire(blocking=False):
             abort(503, "other exports are being built; try again in a moment")
         try:
-            request = self._request_of(selection)
+            request = ExportRequest(self._recording, selection)
             if shape.steps:
                 request = replace(request, shaping=ShapedExport(self._shaper, shape))
             file = _Bounded()
@@ -97,19 +95,17 @@ class Exports:
         return response
 
 
-def file_name(
-    status: Status | None, selection: Selection, extension: str, shape: Shape = PLAIN
-) -> str:
+def file_name(status: Status, selection: Selection, extension: str, shape: Shape = PLAIN) -> str:
     """Return a good name for a file, of characters that every system allows.
 
     Args:
-        status: of the recording; None if there is none.
+        status: of the recording.
         selection: what is counted.
         extension: what the name ends with.
         shape: how it is shown.
     """
-    program = status.program or status.command.split(" ")[0].rsplit("/", 1)[-1] if status else ""
-    words = ["flametap", program, str(status.pid) if status else "", selection.clock.value]
+    program = status.program or status.command.split(" ")[0].rsplit("/", 1)[-1]
+    words = ["flametap", program, str(status.pid or ""), selection.clock.value]
     if selection.thread_ids is not None:
         n = len(selection.thread_ids)
         words.append(f"{n}thread{'s' * (n != 1)}")

@@ -17,14 +17,14 @@ from typing import Any
 from flask import Flask
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler
 
+from flametap.analysis.views import Views
 from flametap.errors import OutputError
 
 from .api import MAX_STREAMS, Service
 from .app import create_app
-from .exports import RequestOf
+from .control_types import Controls
 from .gate import Gate, Peer
 from .login import Key
-from .source import ProfileSource
 
 MAX_ANSWERS = MAX_STREAMS + 64  # at a time; a page asks for two at once, a browser for six
 BACKLOG = 512  # connections that the kernel keeps for us; a flood fills it within milliseconds
@@ -93,8 +93,7 @@ class Server:
         Args:
             is_impatient: True if the user does not want to wait.
         """
-        if self._service.exports is not None:
-            self._service.farewell.wait(self._service.streams > 0, is_impatient)
+        self._service.farewell.wait(self._service.streams > 0, is_impatient)
 
     def close(self) -> None:
         """Tell the pages that the server closes, and free the port. Safe to call twice."""
@@ -143,23 +142,23 @@ class Server:
 
 
 def serve(
-    source: ProfileSource,
+    views: Views,
     host: str,
     port: int,
     token: str,
     *,
     view: str = "",
-    exports: RequestOf | None = None,
+    controls: Controls | None = None,
 ) -> Server:
-    """Serve a profile in the background.
+    """Serve a recording in the background.
 
     Args:
-        source: the profile.
+        views: of the recording.
         host: the address to listen on.
         port: 0 for any free port.
         token: opens the page.
         view: the state in which the page opens, as its own URL has it after ``#``.
-        exports: makes the requests for exports; without it, the page offers none.
+        controls: of the recorder; None if nothing is being recorded.
 
     Raises:
         OutputError: the server cannot listen on the address.
@@ -173,7 +172,7 @@ def serve(
             f"cannot serve the page on {host} port {port}: {reason}",
             "choose another with --port, or --port 0 for any free one",
         ) from error
-    app = create_app(source, token, view, exports)
-    if source.status().is_final:  # the first tree stays the newest
+    app = create_app(views, token, view, controls)
+    if views.recording.status().is_final:  # the first tree stays the newest
         app.extensions["flametap"].trees.begin()
     return Server(app, listener, host, token)

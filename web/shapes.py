@@ -14,10 +14,10 @@ from flametap.analysis.shape import TARGETED, ChosenOf, Shape, Step, Verb, arran
 from flametap.analysis.tree_search import match_functions
 from flametap.analysis.tree_view import TreeIndex
 from flametap.model import FrameKind, Function
+from flametap.recording.recording import Recording
 
 from .names import FunctionNames, plain, split
 from .search import compile_search
-from .source import ProfileSource
 
 MAX_STEPS = 32
 MAX_CHARACTERS = 8192
@@ -65,14 +65,14 @@ def _parse_step(text: str) -> Step:
 class Shaper:
     """Shapes trees of one recording."""
 
-    def __init__(self, source: ProfileSource, names: FunctionNames) -> None:
-        self._source = source
+    def __init__(self, recording: Recording, names: FunctionNames) -> None:
+        self._recording = recording
         self._names = names
         self._order = NameOrder()
 
     def order(self) -> Order:
         """Return the order of the functions that there are now."""
-        return self._order.of(self._source.functions)
+        return self._order.of(self._recording.functions)
 
     def arranged(self, index: TreeIndex, shape: Shape, chosen: ChosenOf | None = None) -> TreeIndex:
         """Return a tree after the steps that leave its root at the top.
@@ -129,7 +129,7 @@ class Shaper:
             name = ORIGINS[target[1:]]
         else:
             name = plain(target.lstrip("?"))
-        return self._source.function_id(Function(f"[{name}]", module, kind=FrameKind.FOLDED))
+        return self._recording.function_id(Function(f"[{name}]", module, kind=FrameKind.FOLDED))
 
 
 def _of_origin(index: TreeIndex, origin: str) -> list[int]:

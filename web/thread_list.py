@@ -6,16 +6,15 @@ import threading
 import time
 
 from flametap.analysis.selection import Span
+from flametap.analysis.views import Views
 from flametap.model import ThreadInfo
-
-from .source import ProfileSource
 
 
 class ThreadList:
-    """A thread-safe cache of ``ProfileSource.threads``, which takes long for thousands of them."""
+    """A thread-safe cache of ``Views.threads``, which takes long for thousands of them."""
 
-    def __init__(self, source: ProfileSource) -> None:
-        self._source = source
+    def __init__(self, views: Views) -> None:
+        self._views = views
         self._lock = threading.Lock()
         self._revision = -1
         self._made_s = float("-inf")
@@ -29,11 +28,11 @@ class ThreadList:
             age_s: how old the list may be; by default it is that of the current revision.
         """
         with self._lock:
-            revision = self._source.wait_newer(-1, 0.0)
+            revision = self._views.recording.revision
             is_old = time.monotonic() - self._made_s > age_s
             if self._revision < 0 or (revision != self._revision and is_old):
                 # The revision was read before, so it is never newer than the list.
-                self._threads = self._source.threads()
+                self._threads = self._views.threads()
                 self._revision = revision
                 self._made_s = time.monotonic()
             return self._threads
@@ -43,7 +42,7 @@ class ThreadList:
         if span is None:
             return self.get()
         with self._lock:
-            revision = self._source.wait_newer(-1, 0.0)
+            revision = self._views.recording.revision
             if self._within is None or self._within[:2] != (span, revision):
-                self._within = span, revision, self._source.threads(span)
+                self._within = span, revision, self._views.threads(span)
             return self._within[2]

@@ -19,13 +19,13 @@ from flametap.analysis.selection import EVERYTHING, Selection
 from flametap.analysis.shape import PLAIN, Shape
 from flametap.analysis.tree_rows import heaviest_path
 from flametap.analysis.tree_view import TreeIndex
+from flametap.analysis.views import Views
 
 from .comparing import Baseline, sizes_of
 from .encode import View, ViewQuery, encode_comparison
 from .encode_tree import MAX_HEAVIEST, PageQuery, encode_page, find_node
 from .names import FunctionNames
 from .shapes import Shaper
-from .source import ProfileSource
 
 MAX_TREES = 12
 # A tree with a million nodes and its index take some 100 MB. The two newest are kept in any case.
@@ -68,10 +68,11 @@ class _Slot:
 class TreeCache:
     """A thread-safe cache. Requests for the same tree wait for each other; others do not."""
 
-    def __init__(self, source: ProfileSource) -> None:
-        self._source = source
-        self.names = FunctionNames(lambda: source.functions)
-        self.shaper = Shaper(source, self.names)
+    def __init__(self, views: Views) -> None:
+        self._views = views
+        recording = self._recording = views.recording
+        self.names = FunctionNames(lambda: recording.functions)
+        self.shaper = Shaper(recording, self.names)
         self._lock = threading.Lock()
         self._slots: OrderedDict[Wanted, _Slot] = OrderedDict()
 
@@ -103,7 +104,7 @@ class TreeCache:
         with slot.lock:
             if slot.index is None or slot.revision < revision:
                 # Read before the tree is built, so it is never newer than the tree's samples.
-                now = self._source.wait_newer(-1, 0.0)
+                now = self._recording.revision
                 if slot.index is None or slot.revision != now:
                     slot.revision, slot.index = self._build(wanted, max(revision, 0), now)
             return slot.revision, slot.index
@@ -120,7 +121,7 @@ class TreeCache:
         sizes = None
         if query.baseline is not None:
             _, whole = self.get(replace(wanted, shape=PLAIN), revision)
-            status = self._source.status()
+            status = self._recording.status()
             sizes = sizes_of(whole.tree, query.selection, query.baseline, status)
         steps: tuple[bool, ...] = ()
         if query.shape.steps:
@@ -185,13 +186,13 @@ class TreeCache:
             return revision, self.shaper.arranged(index, wanted.shape)
         if wanted.baseline is not None:
             return self._compared(wanted, wanted.baseline, revision)
-        return now, TreeIndex(self._source.tree(wanted.selection))
+        return now, TreeIndex(self._views.tree(wanted.selection))
 
     def _compared(self, wanted: Wanted, baseline: Baseline, revision: int) -> tuple[int, TreeIndex]:
         revision, here = self.get(wanted.selection, revision)
         _, there = self.get(baseline.other(wanted.selection), revision)
         tree = join(here.tree, there.tree, self.shaper.order(), is_rest=baseline.is_rest)
         if baseline.is_both:
-            sizes = sizes_of(tree, wanted.selection, baseline, self._source.status())
+            sizes = sizes_of(tree, wanted.selection, baseline, self._recording.status())
             tree = widened(tree, sizes)
         return revision, TreeIndex(tree)

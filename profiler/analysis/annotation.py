@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..model import SymbolSource
+from ..recording.code_source import CodeRow
 from .module_shares import ModuleShare
 
 
@@ -54,21 +55,6 @@ class AnnotatedSource:
     whole_ns: int  # of the whole profile
     lines: list[SourceLine]
     notes: list[str]
-
-
-@dataclass(frozen=True)
-class CodeRow:
-    """An instruction."""
-
-    addr: int  # file_addr
-    data: bytes
-    text: str
-    target: str  # the symbol that it calls or refers to, "" if unknown
-    self_ns: int
-    total_ns: int
-    file: str  # source file of the innermost function inlined here
-    line: int  # 0 if unknown
-    inlined: str  # name of the innermost function inlined here, "" if none is
 
 
 @dataclass(frozen=True)

@@ -14,18 +14,17 @@ import numpy as np
 import numpy.typing as npt
 
 from ..model import MANAGED, NO_MODULE, Frame, FrameKind, Function, Module, SymbolSource
-from ..profile.store import Profile
+from ..recording.code_source import CodeRow, CodeSource
+from ..recording.recording import Process
 from ..symbols.locate.source_text import SourceText
-from ..symbols.names.table import JIT_MODULE, SymbolTable
+from ..symbols.names.table import JIT_MODULE
 from .annotation import (
     AnnotatedCode,
     AnnotatedSource,
-    CodeRow,
     ModuleSymbols,
     SymbolReport,
     rows_of,
 )
-from .code_source import CodeSource
 from .function_weights import Places, address_weights, line_weights, places
 from .module_shares import ModuleShare, module_shares
 from .node_weights import NodeWeights, node_weights
@@ -43,15 +42,17 @@ class CodeView:
     """Answers about the code of a profile; see the module docstring. Any thread may call.
 
     Args:
-        profile: the recording so far.
-        table: the names known so far.
-        code: the texts and instructions.
+        process: has the names and the code that are known so far.
     """
 
-    def __init__(self, profile: Profile, table: SymbolTable, code: CodeSource) -> None:
-        self._profile = profile
-        self._table = table
-        self._code = code
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._profile = process.profile
+        self._table = process.names
+
+    @property
+    def _code(self) -> CodeSource:
+        return self._process.code
 
     # -- modules
 

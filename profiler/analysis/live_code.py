@@ -14,13 +14,13 @@ import numpy.typing as npt
 
 from ..model import Frame, FrameKind, Function, SymbolSource
 from ..profile.store import Profile
+from ..recording.code_source import CodeRow, Listing
 from ..symbols.locate.source_text import SourceText, read_source
 from ..symbols.object.disassembly import Instruction, disassemble
 from ..symbols.object.object_file import ObjectFile
 from ..symbols.resolver import ModuleResolver
 from ..symbols.symbolizer import Symbolizer
-from .annotation import CodeRow, rows_of
-from .code_source import Listing
+from .annotation import rows_of
 
 # Most code of one function that is disassembled. CPython's interpreter loop has 60 kB, V8's largest
 # builtins 100 kB.

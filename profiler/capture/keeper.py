@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, BinaryIO
 
 from ..errors import OutputError
-from ..model import Status
-from ..profile.store import Profile
-from ..symbols.names.table import SymbolTable
+from ..recording.recording import Recording
 
 if TYPE_CHECKING:
     from ..recording.chunks import Chunk
@@ -25,30 +23,21 @@ class Keeper:
     Args:
         file: open for writing, empty.
         path: its name, for messages.
-        profile: the recording, still empty.
-        table: its names.
-        status: returns its state.
+        recording: still empty.
 
     Attributes:
         error: why nothing is written any more; None while all is well.
         path: of the file.
     """
 
-    def __init__(
-        self,
-        file: BinaryIO,
-        path: str,
-        profile: Profile,
-        table: SymbolTable,
-        status: Callable[[], Status],
-    ) -> None:
+    def __init__(self, file: BinaryIO, path: str, recording: Recording) -> None:
         from ..recording.writer import RecordingWriter
 
         self.error: OutputError | None = None
         self._file, self.path = file, path
         self._lock = threading.Lock()
-        profile.keep_new()
-        self._writer = RecordingWriter(file, profile, table, status)
+        recording.process.profile.keep_new()
+        self._writer = RecordingWriter(file, recording)
 
     def step(self) -> None:
         """Write what is new."""

@@ -1,9 +1,8 @@
 """Record a live process: agent → decoder → profile → symbols.
 
-The command line controls a ``Capture``, and the page reads it (it implements
-``flametap.web.source.ProfileSource``). One thread, the pump, moves bytes from the ring into the
-profile 20 times a second and passes new addresses to the symbolizer, which finds their names in
-the background.
+The command line and the page control a ``Capture``, and read its ``recording``. One thread, the
+pump, moves bytes from the ring into the profile 20 times a second and passes new addresses to the
+symbolizer, which finds their names in the background.
 """
 
 from __future__ import annotations
@@ -13,9 +12,10 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from ..analysis.unattributed import unattributed_notes
+from ..analysis.views import views_of
 from ..errors import FlametapError, UsageError
 from ..inject.client import InjectorClient
 from ..inject.link.endings import END_REASONS
@@ -25,6 +25,8 @@ from ..linux.child_processes import child_processes
 from ..linux.command_line import program_name
 from ..model import ChildProcess, Status, Verdict
 from ..profile.store import Profile
+from ..recording.recording import Process, Recording
+from ..recording.revision import Revision
 from ..symbols.interpreters.found import FoundInterpreter, languages_of
 from ..symbols.interpreters.search import Interpreters
 from ..symbols.jit.descriptors import Descriptors
@@ -51,24 +53,32 @@ from .last_thread import only_agents_are_left
 from .limits import check_sampling
 from .pauses import Pauses
 from .rates import Rates
-from .revision import Revision
 from .signal_notes import signal_notes
 from .symbol_servers import client_of
 from .thread_names import ThreadNames
-from .views import Views
+
+if TYPE_CHECKING:
+    from ..symbols.symbolizer import Symbolizer
 
 # When a target dies, its pidfd may become readable a moment before Frida reports the reason.
 LOOK_S = 0.25  # between two looks whether the target goes on
 REASON_WAIT_S = 0.5
 
 
-class Capture(Views):
+class Capture:
     """One recording of one process: ``start``, then ``wait`` or ``stop``, then ``close``.
 
     Args:
         pid: the process.
         options: how it is recorded.
         injector: the process that attaches to it, if it has been started.
+
+    Attributes:
+        recording: what was recorded so far.
+        profile: its threads, modules, stacks and intervals.
+        names: its functions.
+        symbolizer: the source of the names; None before the attach.
+        exit_status: of the target, if it ended while attached.
     """
 
     def __init__(
@@ -79,11 +89,15 @@ class Capture(Views):
     ) -> None:
         self.pid = pid
         self.options = options or CaptureOptions()
-        self._revision = Revision(lambda: self.profile.revision, lambda: self.table.revision)
-        profile = Profile(self._revision.notify)
-        super().__init__(profile, SymbolTable(profile.locate, self._revision.notify))
+        self._revision = Revision(lambda: self.profile.revision, lambda: self.names.revision)
+        self.profile = Profile(self._revision.notify)
+        self.names = SymbolTable(self.profile.locate, self._revision.notify)
+        process = Process(self.profile, self.names)
+        self.recording = Recording(process, self.status, self._revision)
+        self._views = views_of(self.recording)
+        self.symbolizer: Symbolizer | None = None
         self.command = ""
-        self.exit_status: ExitStatus | None = None  # of the target, if it ended while attached
+        self.exit_status: ExitStatus | None = None
         self._session = InjectorClient(pid, self.options.inject, injector)
         self._perf_map = DotnetPerfMap(pid, self.options.enable_perf_map)
         self._target: ExitWatch | None = None
@@ -116,7 +130,7 @@ class Capture(Views):
             file: open for writing, empty; closed by ``close`` at the latest.
             path: its name, for messages.
         """
-        self.keeper = Keeper(file, path, self.profile, self.table, self.status)
+        self.keeper = Keeper(file, path, self.recording)
 
     def start(self) -> None:
         """Attach and begin to sample.
@@ -160,17 +174,19 @@ class Capture(Views):
         self._pump.start()
 
     def _make_symbolizer(self) -> None:
+        from ..analysis.live_code import LiveCode
         from ..symbols.symbolizer import Symbolizer
 
         symbolizer = Symbolizer(
-            self.table,
+            self.names,
             self.pid,
             inlines=self.options.inlines,
             symbol_dirs=self.options.symbol_dirs,
             debuginfod=client_of(self.options.debuginfod_urls),
             names_remedies=self.options.names_remedies,
         )
-        self.use_symbolizer(symbolizer)
+        self.symbolizer = symbolizer
+        self.recording.process.code = LiveCode(self.profile, symbolizer)
         self._set_interpreters(self.interpreters())
 
     def _set_interpreters(self, found: Sequence[FoundInterpreter]) -> None:
@@ -230,10 +246,10 @@ class Capture(Views):
         if self._thread_names is not None:
             self._thread_names.close()
 
-    # ------------------------------------------------------------------ what the page asks for
+    # ------------------------------------------------------------------ its state, and controls
 
     def status(self) -> Status:
-        """See ``ProfileSource.status``."""
+        """Return state, counters, verdicts and symbols. Cheap enough for several calls a second."""
         symbolizer = self.symbolizer
         # Read this first: once it is true, the revision and the names read below are the last ones.
         is_final = self._state == "ended" and (symbolizer is None or symbolizer.is_idle)
@@ -246,7 +262,7 @@ class Capture(Views):
         lowered = counters.get("budget_lowered", 0)
         is_named = symbolizer is None or symbolizer.is_idle
         compared = (
-            self._kernel.notes(self.profile, self.table, is_final=is_final) if is_named else []
+            self._kernel.notes(self.profile, self.names, is_final=is_final) if is_named else []
         )
         duration_ns = self.profile.duration_ns
         if duration_ns and not self._started_s:
@@ -293,24 +309,20 @@ class Capture(Views):
 
     def compare(self) -> Comparison | None:
         """Return the CPU times by the kernel and by us; None if they cannot be compared."""
-        return self._kernel.compare(self.profile, self.table)
+        return self._kernel.compare(self.profile, self.names)
 
     def interpreters(self) -> Sequence[FoundInterpreter]:
         """Return the interpreters of the target that are known now."""
         return [] if self._interpreters is None else self._interpreters.found()
 
-    def wait_newer(self, revision: int, timeout_s: float) -> int:
-        """Block until the revision differs from ``revision`` or time is up; return it."""
-        return self._revision.wait_newer(revision, timeout_s)
-
     def children(self) -> list[ChildProcess]:
-        """See ``ProfileSource.children``."""
+        """Return the processes that the target has started, the busiest first."""
         if self._state == "ended":
             return []
         return [ChildProcess(*each) for each in child_processes(self.pid)]
 
     def set_paused(self, paused: bool) -> None:
-        """See ``ProfileSource.set_paused``."""
+        """Stop taking samples, or resume."""
         if self._state in ("recording", "paused"):
             self._kernel.give_up()
             self._session.set_paused(paused)
@@ -318,7 +330,11 @@ class Capture(Views):
             self._state = "paused" if paused else "recording"
 
     def set_sampling(self, rate_hz: float, budget_percent: float) -> None:
-        """See ``ProfileSource.set_sampling``."""
+        """Sample at another rate, or within another budget; 0 per cent is no limit.
+
+        Raises:
+            FlametapError: a number is out of bounds, or the recording has ended.
+        """
         rate_hz, budget_ppm = check_sampling(rate_hz, budget_percent)
         ring = self._session.ring
         if self._state not in ("recording", "paused") or ring is None:
@@ -343,7 +359,7 @@ class Capture(Views):
                 self._drain()
                 if self.keeper is not None:
                     self.keeper.step()
-                self._time_ahead.step()
+                self._views.prepare()
                 self._kernel.look(self.profile)
             # The main thread of a process that is exiting, or not yet reaped, is a zombie, too.
             threads = self.profile.threads.values()

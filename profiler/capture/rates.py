@@ -11,8 +11,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ..recording.figures import three_digits
 from ..wire.abi import ENGINE_CPU_TIMERS
-from .figures import three_digits
 
 CPU_TIMERS, ROUNDS = "cpu-timers", "rounds"
 # A note reports a rate below this share of the requested rate.

@@ -8,6 +8,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from ..linux import procfs
+from ..linux.command_line import program_name
 from .outputs import Output
 from .progress import Progress
 
@@ -24,12 +26,13 @@ def keeping(capture: Capture, outputs: Sequence[Output]) -> Iterator[None]:
     Raises:
         OutputError: it cannot be written.
     """
-    path = next((each.path_for(capture.pid, time.time()) for each in outputs if is_kept(each)), "")
-    if not path:
+    output = next(filter(is_kept, outputs), None)
+    if output is None:
         yield
         return
     from ..export import destination
 
+    path = output.path_for(_program(capture.pid), capture.pid, time.time())
     capture.keep_in(destination.open_new(path), path)
     try:
         yield
@@ -39,6 +42,12 @@ def keeping(capture: Capture, outputs: Sequence[Output]) -> Iterator[None]:
         if not capture.profile.start_ns:
             with contextlib.suppress(OSError):
                 os.unlink(path)
+
+
+def _program(pid: int) -> str:
+    with contextlib.suppress(*procfs.GONE):
+        return program_name(procfs.read_command(pid))
+    return ""
 
 
 def is_kept(output: Output) -> bool:
@@ -57,10 +66,10 @@ def finish_kept(capture: Capture, progress: Progress) -> None:
     keeper = capture.keeper
     if keeper is None:
         return
-    from ..analysis.kept_code import code_chunks
+    from ..analysis.code_to_keep import code_chunks
 
     progress.step(f"writing {keeper.path}")
-    keeper.finish(code_chunks(capture.profile, capture.table, capture.code_source()))
+    keeper.finish(code_chunks(capture.recording.process))
     if keeper.error is not None:
         raise keeper.error
     progress.say(f"wrote {keeper.path} (the whole recording: 'flametap open' shows it)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,19 +10,21 @@ from dataclasses import dataclass
 from ..errors import UsageError
 
 STDOUT = "-"
+MAX_NAME = 60  # characters of a program's name
 
 
 @dataclass(frozen=True)
 class Output:
     """One value of ``-o``."""
 
-    path: str  # with %p and %t not yet replaced; "-" for stdout
+    path: str  # with %n, %p and %t not yet replaced; "-" for stdout
     format: str
 
-    def path_for(self, pid: int, now_s: float) -> str:
-        """Return the path with the process id and the local time (``20261121-143000``)."""
+    def path_for(self, program: str, pid: int, now_s: float) -> str:
+        """Return the path with program, process id and local time (``20261121-143000``)."""
         stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(now_s))
-        fill = {"%p": str(pid), "%t": stamp, "%%": "%"}
+        name = re.sub(r"[^\w.-]+", "_", program, flags=re.ASCII)[:MAX_NAME].lstrip(".-")
+        fill = {"%n": name or "program", "%p": str(pid), "%t": stamp, "%%": "%"}
         path, rest = "", self.path
         while rest:
             step = 2 if rest[:2] in fill else 1
@@ -67,5 +70,5 @@ def plan(paths: Sequence[str], formats: Sequence[str]) -> list[Output]:
         raise UsageError("a recording needs a file", "name one: -o NAME.flametap")
     for output in outputs:
         if output.path != STDOUT:
-            destination.check(output.path_for(0, time.time()))
+            destination.check(output.path_for("", 0, time.time()))
     return outputs

@@ -7,10 +7,10 @@ import sys
 import time
 from typing import TextIO
 
-from ..capture.cost import Certificate
-from ..capture.figures import counted, three_digits
 from ..model import Status
-from ..wire.counters import SKIPS, losses, skips
+from ..recording.cost import Certificate
+from ..recording.figures import counted, duration, three_digits
+from ..wire.counters import losses
 from .printable import printable
 
 PLAIN_INTERVAL_S = 10.0  # between two lines of progress where stderr is a file or a pipe
@@ -100,27 +100,3 @@ def recording_line(status: Status, threads: int, elapsed_s: float, limit_s: floa
     if status.duration_ns > 0:
         parts.append(f"cost {Certificate.of(status).core_share:.1%}")
     return " · ".join(parts)
-
-
-def loss_lines(status: Status) -> list[str]:
-    """Format the losses, one line each with its reason, and one line for skipped samples."""
-    lines = [
-        f"lost: {each.label.lower()}: {count:,}. {each.meaning.removesuffix('.')}"
-        for each, count in losses(status.counters).items()
-    ]
-    skipped = [
-        f"{counted(n, 'sample')} ({SKIPS[name]})" for name, n in skips(status.counters).items()
-    ]
-    return [*lines, f"skipped: {', '.join(skipped)}"] if skipped else lines
-
-
-def duration(seconds: float) -> str:
-    """Format a duration: ``310 ms``, ``4.2 s``, ``3:07 min``, ``1:02:03 h``."""
-    if seconds < 0.9995:
-        return f"{seconds * 1e3:.3g} ms"
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(int(seconds), 60)
-    if minutes < 60:
-        return f"{minutes}:{rest:02} min"
-    return f"{minutes // 60}:{minutes % 60:02}:{rest:02} h"

@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..model import Clock
-from .progress import duration
+from ..recording.figures import duration
 from .targets import shorten
 
 if TYPE_CHECKING:
     from ..analysis.calltree import CallTree
     from ..analysis.lock_waits import Holder
-    from ..capture.live import Capture
+    from ..recording.recording import Recording
 
 NAME_WIDTH = 60
 WAIT_SHOWN = 0.001  # of the elapsed time: less is a wait now and then
 SHARE_SHOWN = 0.0005  # less would be printed as 0.0%
 
 
-def gil_lines(capture: Capture) -> list[str]:
+def gil_lines(recording: Recording) -> list[str]:
     """Say how long the GIL was held, how long threads waited for it, and who held it meanwhile.
 
     Returns:
@@ -27,7 +27,7 @@ def gil_lines(capture: Capture) -> list[str]:
     # Imported here: it loads numpy.
     from ..analysis.lock_waits import lock_share, lock_waits
 
-    share = lock_share(capture.profile)
+    share = lock_share(recording.process.profile)
     if share is None:
         return []
     line = f"GIL: held {share.held:.1%} of the wall time"
@@ -35,20 +35,20 @@ def gil_lines(capture: Capture) -> list[str]:
         return [f"{line}; no thread waited for it"]
     whose = "1 thread's" if share.n_waiting == 1 else f"{share.n_waiting:,} threads'"
     line += f"; {duration(share.awaited_ns / 1e9)} of {whose} time was spent waiting for it"
-    waits = lock_waits(capture.profile, capture.table)
+    waits = lock_waits(recording.process.profile, recording.process.names)
     if waits.holders:
         heaviest = waits.holders[0]
         part = heaviest.ns / waits.total_ns
-        line += f", held meanwhile by {_holder(capture, heaviest)} ({part:.0%})"
+        line += f", held meanwhile by {_holder(recording, heaviest)} ({part:.0%})"
     return [line]
 
 
-def _holder(capture: Capture, holder: Holder) -> str:
-    thread = capture.profile.threads.get(holder.thread_id)
+def _holder(recording: Recording, holder: Holder) -> str:
+    thread = recording.process.profile.threads.get(holder.thread_id)
     name = f"{thread.name} ({thread.tid})" if thread else "a thread that ended"
     if holder.function_id < 0:
         return name
-    return f"{name} in {shorten(capture.table.functions[holder.function_id].name, NAME_WIDTH)}"
+    return f"{name} in {shorten(recording.functions[holder.function_id].name, NAME_WIDTH)}"
 
 
 def collector_lines(tree: CallTree, clock: Clock) -> list[str]:

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from ..capture.figures import counted
 from ..errors import LeftBehindError
 from ..inject.ways import FRIDA
 from ..linux import procfs
+from ..recording.figures import counted
 from .progress import Progress
 
 if TYPE_CHECKING:

@@ -104,17 +104,17 @@ def _range_ms(request: ExportRequest) -> tuple[float, float]:
 
 def _meta(request: ExportRequest) -> dict[str, Any]:
     status = request.status
-    rate_hz = status.effective_rate_hz or status.rate_hz if status else 0.0
+    rate_hz = status.effective_rate_hz or status.rate_hz
     facts = [("counted", request.what)]
     facts += [(f"note {i}", note) for i, note in enumerate(request.notes, 1)]
     facts += [(name, str(value)) for name, value in request.cost.items()]
     entries = [{"label": name, "format": "string", "value": text(each)} for name, each in facts]
     return {
         "interval": 1000 / (rate_hz or _USUAL_RATE_HZ),
-        "startTime": 1000 * status.started_s if status else 0,
+        "startTime": 1000 * status.started_s,
         "processType": 0,
         "product": _program(request),
-        "arguments": text(status.command if status else ""),
+        "arguments": text(status.command),
         "importedFrom": f"flametap {__version__}",
         "stackwalk": 1,
         "version": _GECKO_VERSION,
@@ -131,7 +131,7 @@ def _meta(request: ExportRequest) -> dict[str, Any]:
 
 
 def _program(request: ExportRequest) -> str:
-    program = request.status.program if request.status else ""
+    program = request.status.program
     return text(program or request.program or request.title)
 
 
@@ -198,7 +198,7 @@ def _stacks(leaves: LeafWeights, tables: Tables) -> Int64s:
 def _write_thread(
     request: ExportRequest, thread: Thread, samples: _Samples, file: BinaryIO
 ) -> None:
-    pid = request.status.pid if request.status else 0
+    pid = request.status.pid
     begin_ms = (thread.first_seen_ns - request.profile.start_ns) / _NS_PER_MS
     head = {
         "processType": "default",

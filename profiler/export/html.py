@@ -2,7 +2,7 @@
 
 The range, threads and frames are those of the request; weights are time. Threads are merged, unless
 the request has a root frame for each. The timeline, its heat maps and the source lines of the
-heaviest functions are in it, if the request has them. Machine code is not: it would have to be read
+heaviest functions are in it. Machine code is not: it would have to be read
 for every function.
 
 Source: RFC 1951 (deflate), RFC 4648 (base64); ``web/static/report/`` reads the file.
@@ -23,7 +23,7 @@ from flametap.web.bundle import page
 
 from .. import __version__
 from ..analysis.packed_tree import PackedTrees, deflate, pack
-from ..model import Clock, Status
+from ..model import Clock
 from .report_code import code
 from .report_time import times
 from .request import ExportRequest
@@ -38,12 +38,7 @@ def write(request: ExportRequest, file: BinaryIO) -> None:
     trees = {clock: request.tree(clock) for clock in clocks}
     packed = pack(list(trees.values()))
     status = _status(request)
-    more: dict[str, Any] = {}
-    if request.views is not None:
-        more = {
-            "times": times(request, request.views),
-            "code": code(request, request.views, trees, packed.functions),
-        }
+    more = {"times": times(request), "code": code(request, trees, packed.functions)}
     data = {
         "format": FORMAT,
         "clock": request.selection.clock.value,
@@ -86,7 +81,7 @@ def _text(words: str) -> str:
 
 def _status(request: ExportRequest) -> dict[str, Any]:
     """Return the status for the page: what was recorded, and of which part this is a report."""
-    status = request.status or Status(0, request.title, "ended")
+    status = request.status
     fields = {each.name: getattr(status, each.name) for each in dataclasses.fields(status)}
     fields.update(
         command=_text(status.command),
@@ -96,8 +91,6 @@ def _status(request: ExportRequest) -> dict[str, Any]:
         revision=1,
         symbols=[],
         symbols_pending=0,
-        duration_ns=status.duration_ns or request.profile.duration_ns,
-        samples=status.samples or request.profile.samples,
         report=f"Saved by flametap {__version__} on {time.strftime('%Y-%m-%d %H:%M')}: "
         f"{_what(request)}. Assembly is in the live page only.",
     )

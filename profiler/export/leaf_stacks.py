@@ -24,9 +24,9 @@ class LeafStacks:
     """
 
     def __init__(self, request: ExportRequest) -> None:
-        self._table = request.table
-        self._stacks = StackReader(request.profile, request.table, request.selection.frames)
-        self._kernel = request.table.kernel()
+        self._names = request.names
+        self._stacks = StackReader(request.profile, request.names, request.selection.frames)
+        self._kernel = request.names.kernel()
         self._has_lines = request.by_line
         plain = _plain_tree(request)
         self._places = _heaviest_places(plain)
@@ -44,11 +44,11 @@ class LeafStacks:
             sysno = self._kernel.get(self._stacks.address(node), -1)
         root = self._stacks.root(node)
         if root != ROOT:
-            keys.append((self._table.function_id(SYNTHETIC[root]), 0))
+            keys.append((self._names.function_id(SYNTHETIC[root]), 0))
         places = self._stacks.places(node, or_innermost=sysno < 0)
         keys += [(function, self._line(function, line)) for function, line, _ in places]
         if sysno >= 0:
-            keys.append((self._table.function_id(syscall_function(sysno)), 0))
+            keys.append((self._names.function_id(syscall_function(sysno)), 0))
         if self._shaped is None:
             return keys
         shaped = self._shaped([function for function, _ in keys])
@@ -56,16 +56,16 @@ class LeafStacks:
 
     def function(self, key: FrameKey) -> Function:
         """Return the function of a frame."""
-        return self._table.functions[key[0]]
+        return self._names.functions[key[0]]
 
     def place(self, key: FrameKey) -> tuple[str, int]:
         """Return file and line of a frame; "" and 0 if they are unknown."""
         function_id, own_line = key
         file, line = self._places.get(function_id, ("", 0))
-        return file or self._table.functions[function_id].file, own_line or line
+        return file or self._names.functions[function_id].file, own_line or line
 
     def _line(self, function_id: int, line: int) -> int:
-        is_python = self._table.functions[function_id].kind is FrameKind.PYTHON
+        is_python = self._names.functions[function_id].kind is FrameKind.PYTHON
         return line if self._has_lines and is_python else 0
 
 

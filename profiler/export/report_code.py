@@ -16,8 +16,9 @@ from ..analysis.annotation import AnnotatedSource
 from ..analysis.calltree import CallTree
 from ..analysis.function_sums import top_functions
 from ..analysis.tree_view import TreeIndex
+from ..analysis.views import views_of
 from ..model import Clock, Function
-from .request import ExportRequest, RecordingViews
+from .request import ExportRequest
 
 MAX_FUNCTIONS = 120  # of each clock
 MAX_TEXT = 8_000_000  # characters of source in all; packed, a fifth of that
@@ -25,7 +26,6 @@ MAX_TEXT = 8_000_000  # characters of source in all; packed, a fifth of that
 
 def code(
     request: ExportRequest,
-    views: RecordingViews,
     trees: Mapping[Clock, CallTree],
     functions: Sequence[Function],
 ) -> dict[str, Any]:
@@ -33,10 +33,10 @@ def code(
 
     Args:
         request: what is counted.
-        views: has the lines.
         trees: those of the report.
         functions: those that occur in the report, in its own order.
     """
+    views = views_of(request.recording)
     number = {function: at for at, function in enumerate(functions)}
     files: dict[str, int] = {}
     texts: dict[int, dict[int, str]] = {}

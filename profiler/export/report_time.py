@@ -12,13 +12,14 @@ from flametap.web.encode_lanes import encode_heat, encode_lanes
 
 from ..analysis.heat import MAX_COLUMNS, HeatQuery
 from ..analysis.lanes import MAX_BINS, MAX_LANES, LaneQuery
-from .request import ExportRequest, RecordingViews
+from ..analysis.views import views_of
+from .request import ExportRequest
 
 REVISION = 1  # of everything in a report
 OVERVIEW_BINS = 720
 
 
-def times(request: ExportRequest, views: RecordingViews) -> list[dict[str, Any]]:
+def times(request: ExportRequest) -> list[dict[str, Any]]:
     """Return lanes and heat maps of the whole recording, and then of the range, if there is one."""
     start_ns = request.profile.start_ns
     duration_ns = request.profile.duration_ns
@@ -27,12 +28,10 @@ def times(request: ExportRequest, views: RecordingViews) -> list[dict[str, Any]]
     if t0_ns is not None and t1_ns is not None:
         begin_ns = min(max(0, t0_ns - start_ns), duration_ns)
         spans.append((begin_ns, max(begin_ns, min(t1_ns - start_ns, duration_ns))))
-    return [_time(request, views, *span) for span in spans]
+    return [_time(request, *span) for span in spans]
 
 
-def _time(
-    request: ExportRequest, views: RecordingViews, start_ns: int, end_ns: int
-) -> dict[str, Any]:
+def _time(request: ExportRequest, start_ns: int, end_ns: int) -> dict[str, Any]:
     thread_ids = request.selection.thread_ids
     lanes = LaneQuery(
         start_ns,
@@ -47,6 +46,7 @@ def _time(
         kind: HeatQuery(kind, start_ns, end_ns, MAX_COLUMNS, thread_ids)
         for kind in ("cpu", "waits")
     }
+    views = views_of(request.recording)
     # Any: to an editor, the web package's types are those of another package.
     found: Any = views.lanes(lanes)
     maps: dict[str, Any] = {kind: views.heat(query) for kind, query in heats.items()}

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
-from ..analysis.annotation import AnnotatedSource
 from ..analysis.calltree import CallTree, build
-from ..analysis.heat import Heat, HeatQuery
-from ..analysis.lanes import LaneQuery, Lanes
 from ..analysis.selection import EVERYTHING, Selection
 from ..model import Clock, Status
 from ..profile.store import Profile
+from ..recording.cost import Certificate
+from ..recording.recording import Recording
+from ..recording.summary import summary, title
 from ..symbols.names.table import SymbolTable
 
 _MAX_THREADS_NAMED = 3
@@ -38,55 +39,57 @@ class Shaping(Protocol):
         ...
 
 
-class RecordingViews(Protocol):
-    """What a report has beside trees (``capture.views``)."""
-
-    def lanes(self, query: LaneQuery, /) -> Lanes:
-        """Return what threads did over time, in bins."""
-        ...
-
-    def heat(self, query: HeatQuery, /) -> Heat:
-        """Return a heat map."""
-        ...
-
-    def sources(self, ids: Sequence[int], selection: Selection, /) -> list[AnnotatedSource]:
-        """Return the lines of functions with their weights, by their ids."""
-        ...
-
-
 @dataclass(frozen=True)
 class ExportRequest:
-    """A profile and how to export it.
+    """A recording and how to export it.
 
     Attributes:
-        profile: the recording.
-        table: the names.
+        recording: what is exported.
         selection: what is counted: the clock, threads, time and frames.
         by_thread: add a root frame per thread, in formats that do not separate threads.
         unit: "time", or "samples" for numbers of stacks, of the whole time.
         by_line: separate the lines of a Python function.
         full_filenames: name Python files by their whole path, in formats that name them briefly.
-        title: a title for the profile, in formats that have one.
-        notes: losses and doubts, one line each, in formats that can hold them.
-        cost: the cost of the recording (``Certificate.as_json``), in formats that can hold it.
-        status: the state of the recording, in formats that show it.
         shaping: how the stacks are shown; None for all as they are.
-        views: has the timeline and the code, for reports; None for reports without.
     """
 
-    profile: Profile
-    table: SymbolTable
+    recording: Recording
     selection: Selection = EVERYTHING
     by_thread: bool = False
     unit: str = "time"
     by_line: bool = False
     full_filenames: bool = False
-    title: str = "flametap"
-    notes: Sequence[str] = ()
-    cost: Mapping[str, int | float | str] = field(default_factory=dict)
-    status: Status | None = None
     shaping: Shaping | None = None
-    views: RecordingViews | None = None
+
+    @property
+    def profile(self) -> Profile:
+        """Threads, modules, stacks and intervals."""
+        return self.recording.process.profile
+
+    @property
+    def names(self) -> SymbolTable:
+        """The functions of the stacks."""
+        return self.recording.process.names
+
+    @cached_property
+    def status(self) -> Status:
+        """The state of the recording."""
+        return self.recording.status()
+
+    @property
+    def title(self) -> str:
+        """A title for formats that have one."""
+        return title(self.recording)
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What was recorded, losses and doubts, one line each."""
+        return [*summary(self.recording), *self.status.notes]
+
+    @property
+    def cost(self) -> Mapping[str, int | float | str]:
+        """The cost of the recording."""
+        return Certificate.of(self.status).as_json()
 
     @property
     def counts_samples(self) -> bool:
@@ -101,7 +104,7 @@ class ExportRequest:
     @property
     def program(self) -> str:
         """The program's name, without folders and arguments; "" if it is unknown."""
-        command = self.status.command if self.status else ""
+        command = self.status.command
         return command.partition(" ")[0].rpartition("/")[2]
 
     @property
@@ -141,7 +144,7 @@ class ExportRequest:
         t0_ns, t1_ns = self.between_ns
         tree = build(
             self.profile,
-            self.table,
+            self.names,
             clock or self.selection.clock,
             self.selection.thread_ids,
             self.by_thread,

@@ -7,18 +7,16 @@ machine or flametap went down, has all but what came after the last step.
 from __future__ import annotations
 
 import dataclasses
-import platform
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, BinaryIO
 
-from ..model import Function, Module, Status, Thread
+from ..model import Function, Module, Thread
 from ..profile.gains import GainMark, Gains
 from ..profile.interval_chunk import ROW_DTYPE
-from ..profile.store import Profile
 from ..symbols.names.frame_pool import NameGains, NameMark
-from ..symbols.names.table import SymbolTable
 from .chunks import Chunk, encode, header
+from .recording import Recording
 
 NAMES_EVERY_S = 1.0
 STATUS_EVERY_S = 1.0
@@ -30,23 +28,19 @@ class RecordingWriter:
 
     Args:
         file: open for writing, at its start.
-        profile: the recording, without intervals so far.
-        table: its names.
-        status: returns its state.
+        recording: without intervals so far.
     """
 
-    def __init__(
-        self, file: BinaryIO, profile: Profile, table: SymbolTable, status: Callable[[], Status]
-    ) -> None:
+    def __init__(self, file: BinaryIO, recording: Recording) -> None:
         self._file = file
-        self._profile = profile
-        self._table = table
-        self._status = status
+        self._profile = recording.process.profile
+        self._table = recording.process.names
+        self._status = recording.status
         self._mark = GainMark()
         self._names = NameMark()
         self._names_s = self._status_s = 0.0
         file.write(header())
-        self.append([Chunk("META", machine())])
+        self.append([Chunk("META", recording.meta)])
 
     def step(self) -> None:
         """Append what is new. Raises OSError."""
@@ -89,20 +83,6 @@ class RecordingWriter:
 
     def _state(self) -> Chunk:
         return Chunk("STAT", dataclasses.asdict(self._status()))
-
-
-def machine() -> dict[str, Any]:
-    """Return where and by what a recording is made."""
-    from .. import __version__
-
-    system = platform.uname()
-    return {
-        "flametap": __version__,
-        "host": system.node,
-        "system": f"{system.system} {system.release}",
-        "machine": system.machine,
-        "made_s": time.time(),
-    }
 
 
 def gains_chunks(gains: Gains) -> list[Chunk]:

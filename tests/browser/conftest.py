@@ -32,7 +32,7 @@ def source() -> FakeSource:
 
 @pytest.fixture
 def server(source: FakeSource) -> Iterator[Server]:
-    server = serve(source, "127.0.0.1", 0, "secret-token")
+    server = serve(source, "127.0.0.1", 0, "secret-token", controls=source)
     yield server
     server.close()
 

@@ -26,11 +26,10 @@ class GilSource(PythonSource):
 
     def __init__(self) -> None:
         super().__init__(10)
-        self.profile, self.table = gil_profile()
-        self.use_symbolizer(None)
+        self._show(*gil_profile())
 
     def status(self) -> Status:
-        """See ``ProfileSource.status``."""
+        """See ``Recording.status``."""
         return replace(super().status(), has_gil=True)
 
 

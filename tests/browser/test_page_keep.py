@@ -13,8 +13,6 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from fake_source import FakeSource
-from flametap.analysis.selection import Selection
-from flametap.export.request import ExportRequest
 from flametap.model import Clock
 from flametap.web import farewell
 from flametap.web.server import Server, serve
@@ -38,11 +36,7 @@ class TestOfARecording:
 
     @pytest.fixture
     def server(self, python_source: PythonSource) -> Iterator[Server]:
-        def request_of(selection: Selection) -> ExportRequest:
-            profile, table = python_source.profile, python_source.table
-            return ExportRequest(profile, table, selection, status=python_source.status())
-
-        server = serve(python_source, "127.0.0.1", 0, "secret-token", exports=request_of)
+        server = serve(python_source, "127.0.0.1", 0, "secret-token")
         yield server
         server.close()
 

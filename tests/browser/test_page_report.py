@@ -15,16 +15,16 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from fake_source import TOKEN
 from flametap.analysis import live_code
 from flametap.analysis.selection import EVERYTHING, Selection, Span
-from flametap.capture.views import Views
+from flametap.analysis.views import Views
 from flametap.export import write_file
 from flametap.export.request import ExportRequest
 from flametap.model import Clock, Frame, Function, Status
 from flametap.symbols.locate.source_text import SourceText
 from flametap.web.app import create_app
-from flametap.web.source import ProfileSource
 from page_probe import at, click_box, painted_share, zoom_names
 from profiles import MAIN_ADDR, NAMES, random_profile, small_profile
 from python_source import PythonSource
+from recordings import recorded
 
 pytestmark = pytest.mark.needs("chromium")
 
@@ -42,7 +42,7 @@ def client(source: PythonSource) -> FlaskClient:
     return client_of(source)
 
 
-def client_of(source: ProfileSource) -> FlaskClient:
+def client_of(source: Views) -> FlaskClient:
     client = create_app(source, TOKEN).test_client()
     client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {TOKEN}"
     return client
@@ -61,9 +61,7 @@ def open_report(
     def open_report(
         selection: Selection = EVERYTHING, hash_: str = "", request: ExportRequest | None = None
     ) -> Page:
-        request = request or ExportRequest(
-            source.profile, source.table, selection, status=source.status(), views=source
-        )
+        request = request or ExportRequest(source.recording, selection)
         write_file(str(path), "html", request)
         context = browser.new_context(viewport={"width": 1440, "height": 900})
         contexts.append(context)
@@ -130,27 +128,14 @@ class RandomSource(Views):
     """Stacks at random: recursion, waits, inlining, system calls."""
 
     def __init__(self, traces: int = 100) -> None:
-        super().__init__(*random_profile(random.Random(5), traces))
-
-    def status(self) -> Status:
-        """See ``ProfileSource.status``."""
-        return Status(7, "prog", "ended", is_final=True)
-
-    def wait_newer(self, revision: int, timeout_s: float) -> int:
-        """See ``ProfileSource.wait_newer``."""
-        return 1
-
-    def set_paused(self, paused: bool) -> None:
-        """See ``ProfileSource.set_paused``."""
-
-    def set_sampling(self, rate_hz: float, budget_percent: float) -> None:
-        """See ``ProfileSource.set_sampling``."""
+        status = Status(7, "prog", "ended", is_final=True)
+        super().__init__(recorded(*random_profile(random.Random(5), traces), status))
 
 
 @pytest.mark.parametrize("clock", ["cpu", "wall", "off-cpu"])
 def test_boxes_are_those_of_the_server(open_report: Callable[..., Page], clock: str) -> None:
     source = RandomSource()
-    request = ExportRequest(source.profile, source.table, status=source.status())
+    request = ExportRequest(source.recording)
     page = open_report(hash_=f"#clock={clock}", request=request)
     assert_same(page, client_of(source), clock=clock)
     expect(page.locator("#state-text")).to_have_text("Saved report")
@@ -160,7 +145,7 @@ def test_boxes_are_those_of_the_server(open_report: Callable[..., Page], clock: 
 
 def test_narrow_boxes_are_drawn_together_as_by_the_server(open_report: Callable[..., Page]) -> None:
     source = RandomSource(2_000)
-    request = ExportRequest(source.profile, source.table, status=source.status())
+    request = ExportRequest(source.recording)
     page = open_report(request=request)
     page.set_viewport_size({"width": 320, "height": 700})
     page.wait_for_function("() => Math.max(...flametap.views.current.boxes.hidden) > 0")
@@ -216,7 +201,7 @@ def test_zoom_search_and_table_work_without_a_server(
 
 
 def client_functions(client: FlaskClient) -> list[Function]:
-    return list(client.application.extensions["flametap"].source.functions)
+    return list(client.application.extensions["flametap"].recording.functions)
 
 
 def test_what_a_report_lacks_is_said(open_report: Callable[..., Page]) -> None:
@@ -234,16 +219,6 @@ def test_what_a_report_lacks_is_said(open_report: Callable[..., Page]) -> None:
     page.keyboard.press("e")
     expect(page.locator("#save-png")).to_be_visible()
     expect(page.locator("#save-exports-part")).to_be_hidden()
-
-
-def test_report_without_views_has_no_timeline(
-    open_report: Callable[..., Page], source: PythonSource
-) -> None:
-    page = open_report(request=ExportRequest(source.profile, source.table, status=source.status()))
-    expect(page.locator("#timeline")).to_be_hidden()
-    click_box(page, "product_list")
-    page.keyboard.press("s")
-    expect(page.locator("#code-notes")).to_contain_text("in the live page only")
 
 
 LANES = (
@@ -333,7 +308,7 @@ def test_hostile_names_are_text(
     hostile = Function(HOSTILE, HOSTILE, HOSTILE, full_name=HOSTILE)
     monkeypatch.setitem(NAMES, MAIN_ADDR, [Frame(hostile, 10, HOSTILE)])
     status = Status(7, HOSTILE, "ended", reason=HOSTILE, notes=[HOSTILE])
-    page = open_report(request=ExportRequest(*small_profile(), title=HOSTILE, status=status))
+    page = open_report(request=ExportRequest(recorded(*small_profile(), status)))
     box = at(page, HOSTILE)
     page.mouse.move(box["x"], box["y"])
     shown = HOSTILE.replace("\u2028", "‹2028›")  # what breaks lines is shown by its number

@@ -16,6 +16,7 @@ from flametap.errors import OutputError
 from flametap.export import write_file
 from flametap.export.request import ExportRequest
 from profiles import small_profile
+from recordings import recorded
 from running import Target, wait_until
 
 pytestmark = pytest.mark.needs("setpriv")
@@ -44,7 +45,7 @@ def plant(*command: str | Path) -> None:
 
 
 def record_into(path: Path) -> None:
-    write_file(str(path), "folded", ExportRequest(*small_profile()))
+    write_file(str(path), "folded", ExportRequest(recorded(*small_profile())))
 
 
 def test_temporary_name_cannot_be_foreseen(shared_folder: Path, victim: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from attacker import SAVED, record
 from flametap.analysis.selection import Selection
+from flametap.analysis.views import views_of
 from flametap.model import Clock
 from recording import record as capture_of
 from running import Target
@@ -45,7 +46,7 @@ def test_structures_without_damage_are_shown(
     target = start_theirs(fake(builder, their_folder), "none")
     capture = capture_of(target.pid, 0.3, cpu_s=0.2)
     try:
-        assert "spin" in {function.name for function in capture.functions}
+        assert "spin" in {function.name for function in capture.recording.functions}
     finally:
         capture.close()
 
@@ -91,8 +92,8 @@ def test_page_shows_no_file_that_a_python_program_names_and_may_not_read(
     target = start_theirs(require_capability("python"), script, str(secret))
     capture = capture_of(target.pid, 0.3, cpu_s=0.2)
     try:
-        (number,) = [n for n, each in enumerate(capture.functions) if each.name == "work"]
-        found = capture.lines(number, Selection(Clock.CPU))
+        (number,) = [n for n, each in enumerate(capture.recording.functions) if each.name == "work"]
+        found = views_of(capture.recording).lines(number, Selection(Clock.CPU))
         assert {line.file for line in found.lines} == {str(secret)}
         assert {line.text for line in found.lines} == {None}
         assert any("permission denied" in note for note in found.notes), found.notes

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from flametap.analysis.selection import Selection
+from flametap.analysis.views import views_of
 from flametap.model import Clock
 from flametap.symbols.locate.source_text import read_source
 from flametap.symbols.names.table import SymbolTable
@@ -71,9 +72,9 @@ def test_page_shows_no_file_that_the_targets_user_may_not_read(
     capture = record(target.pid, 0.3, cpu_s=0.2)
     try:
         files = []
-        for number, function in enumerate(capture.functions):
+        for number, function in enumerate(capture.recording.functions):
             if function.name == "main":
-                found = capture.lines(number, Selection(Clock.CPU))
+                found = views_of(capture.recording).lines(number, Selection(Clock.CPU))
                 files += [line.file for line in found.lines]
                 assert not [
                     line.text

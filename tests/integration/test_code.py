@@ -9,6 +9,7 @@ import pytest
 
 from flametap.analysis.annotation import AnnotatedCode, AnnotatedSource
 from flametap.analysis.selection import Selection
+from flametap.analysis.views import views_of
 from flametap.capture.live import Capture
 from flametap.model import Clock, FrameKind
 from recording import SYMBOLS_S, capturing
@@ -25,7 +26,7 @@ def line_of(mark: str) -> int:
 
 def own_weights(capture: Capture) -> Counter[int]:
     """Id of a function → weight of the stacks that end in it, from the call tree."""
-    tree = capture.tree(Selection(Clock.CPU))
+    tree = views_of(capture.recording).tree(Selection(Clock.CPU))
     found: Counter[int] = Counter()
     for function, self_ns in zip(tree.function.tolist(), tree.self_ns.tolist(), strict=True):
         if function >= 0:
@@ -52,9 +53,9 @@ def test_lines_and_instructions_of_a_known_program(start: Start, seconds: float)
         assert capture.finish_symbols(SYMBOLS_S)
         whole_ns = capture.profile.total_ns(Clock.CPU)
         own = own_weights(capture)
-        by_name = {capture.functions[each].name: each for each in own}
+        by_name = {capture.recording.functions[each].name: each for each in own}
 
-        uneven = capture.lines(by_name["uneven"], Selection(Clock.CPU))
+        uneven = views_of(capture.recording).lines(by_name["uneven"], Selection(Clock.CPU))
         check_sums(uneven, whole_ns)
         assert uneven.self_ns == own[by_name["uneven"]]
         assert uneven.file == str(SOURCE)
@@ -66,22 +67,22 @@ def test_lines_and_instructions_of_a_known_program(start: Start, seconds: float)
         assert by_line[heavy].text == SOURCE.read_text().splitlines()[heavy - 1]
         assert {heavy - 20, heavy - 1, call + 5} <= set(by_line)  # what is around it
         # What is inlined there is no weight of the line's own, and all of its total.
-        twist = capture.lines(by_name["twist"], Selection(Clock.CPU))
+        twist = views_of(capture.recording).lines(by_name["twist"], Selection(Clock.CPU))
         check_sums(twist, whole_ns)
-        assert capture.functions[by_name["twist"]].kind is FrameKind.INLINED
+        assert capture.recording.functions[by_name["twist"]].kind is FrameKind.INLINED
         assert twist.self_ns == own[by_name["twist"]]
         assert [line for line, share in shares(twist).items() if share > 0.5] == [line_of("TWIST")]
         assert by_line[call].self_ns == 0
         assert by_line[call].total_ns == twist.total_ns > 0.02 * uneven.total_ns
 
-        nested = capture.lines(by_name["nested"], Selection(Clock.CPU))
+        nested = views_of(capture.recording).lines(by_name["nested"], Selection(Clock.CPU))
         check_sums(nested, whole_ns)
         by_line = {each.line: each for each in nested.lines}
         # Three times on each stack, and counted once.
         assert by_line[line_of("AGAIN")].total_ns == pytest.approx(nested.total_ns, rel=0.01)
         assert by_line[line_of("BOTTOM")].total_ns == pytest.approx(nested.total_ns, rel=0.01)
 
-        code = capture.instructions(by_name["uneven"], Selection(Clock.CPU))
+        code = views_of(capture.recording).instructions(by_name["uneven"], Selection(Clock.CPU))
         check_sums(code, whole_ns)
         assert code.notes == []
         assert code.self_ns == uneven.self_ns + twist.self_ns
@@ -93,14 +94,16 @@ def test_lines_and_instructions_of_a_known_program(start: Start, seconds: float)
         expected |= {("twist", each.line): each.self_ns for each in twist.lines if each.self_ns}
         assert {place: ns for place, ns in per_line.items() if ns} == expected
 
-        inner = capture.instructions(by_name["twist"], Selection(Clock.CPU))
+        inner = views_of(capture.recording).instructions(by_name["twist"], Selection(Clock.CPU))
         check_sums(inner, whole_ns)
         assert {row.inlined for row in inner.rows} == {"twist"}
         assert inner.self_ns == twist.self_ns
 
         calls = [
             row
-            for row in capture.instructions(by_name["nested"], Selection(Clock.CPU)).rows
+            for row in views_of(capture.recording)
+            .instructions(by_name["nested"], Selection(Clock.CPU))
+            .rows
             if row.text.startswith(("callq ", "bl "))
         ]
         # Callers weigh at the call itself, each stack once.
@@ -109,7 +112,7 @@ def test_lines_and_instructions_of_a_known_program(start: Start, seconds: float)
             "nested": by_line[line_of("AGAIN")].total_ns,
         }
 
-        report = capture.symbols(Selection(Clock.CPU))
+        report = views_of(capture.recording).symbols(Selection(Clock.CPU))
         assert report.total_ns == whole_ns
         assert report.nowhere_ns + sum(each.share.self_ns for each in report.modules) == whole_ns
         program = report.modules[0]
@@ -127,14 +130,17 @@ def test_code_outside_of_any_file_is_said_to_be(start: Start, seconds: float) ->
         capture.stop()
         assert capture.finish_symbols(SYMBOLS_S)
         generated = next(
-            each for each in own_weights(capture) if capture.functions[each].module == "[jit]"
+            each
+            for each in own_weights(capture)
+            if capture.recording.functions[each].module == "[jit]"
         )
-        code = capture.instructions(generated, Selection(Clock.CPU))
+        code = views_of(capture.recording).instructions(generated, Selection(Clock.CPU))
         assert code.rows == []
         assert "in no file" in code.notes[0]
-        assert capture.lines(generated, Selection(Clock.CPU)).notes
+        assert views_of(capture.recording).lines(generated, Selection(Clock.CPU)).notes
         held = {
-            each.source.module: each.share for each in capture.symbols(Selection(Clock.CPU)).modules
+            each.source.module: each.share
+            for each in views_of(capture.recording).symbols(Selection(Clock.CPU)).modules
         }
         assert held["[jit]"].self_ns > 0
     target.finish()

@@ -57,5 +57,5 @@ def test_stacks_reach_their_roots(name: str, tmp_path: Path, seconds: float) -> 
     assert reached / (total - unseen) >= bar, doubts(capture)
     named = sum(w for module, w in capture.status().verdict_modules.items() if module)
     assert (reached + named) / (total - unseen) >= BAR, doubts(capture)
-    threads = len(capture.threads())
+    threads = len(capture.profile.thread_infos())
     assert unseen <= (1 - BAR) * total + TAIL_NS * threads, doubts(capture)

@@ -54,7 +54,7 @@ def test_cpu_weight_is_what_the_kernel_counted(
 ) -> None:
     target = start("bursts")
     capture, used_ns = _record(target, max(seconds, 2.0), rate_hz)
-    weights = {info.name: info.cpu_ns for info in capture.threads()}
+    weights = {info.name: info.cpu_ns for info in capture.profile.thread_infos()}
     for name, expected_ns in used_ns.items():
         assert _agrees(weights[name], expected_ns), f"{name}: {weights} {used_ns} {doubts(capture)}"
     least_ns, most_ns = (sum(each) for each in zip(*used_ns.values(), strict=True))

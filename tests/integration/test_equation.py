@@ -190,7 +190,7 @@ def _check_others_books(recorded: Recorded, exact: Ledger) -> None:
     counters = capture.status().counters
     slack_ns, gap_ns = recorded.slack_ns, counters["gap_ns"]
     cpu, queued, used, compared = Bounds(0, 0), Bounds(0, 0), [0, 0], 0
-    for info in capture.threads():
+    for info in capture.profile.thread_infos():
         thread = capture.profile.threads[info.thread_id]
         if not info.tid:  # all threads that nobody has met: only their CPU time is known
             assert info.off_cpu_ns == 0, info
@@ -223,7 +223,10 @@ def _check_others_books(recorded: Recorded, exact: Ledger) -> None:
         used = [used[0] + info.cpu_ns, used[1] + waited_ns]
     assert compared > 0, "the kernel's log covers no thread"
     assert cpu.hold(used[0], slack_ns), f"{used} {cpu} {doubts(capture)}"
-    assert queued.hold(used[1], len(capture.threads()) * (slack_ns // 2 + gap_ns)), (used, queued)
+    assert queued.hold(used[1], len(capture.profile.thread_infos()) * (slack_ns // 2 + gap_ns)), (
+        used,
+        queued,
+    )
 
 
 def test_there_is_a_reader_for_every_format() -> None:
@@ -241,7 +244,7 @@ def test_cpu_and_waiting_and_sleep_make_up_the_time_that_passed(
     _check_page(Page(capture))
     _check_ranges(Page(capture), round(capture.profile.duration_ns / 1e6))
     threads: dict[str, list[ThreadInfo]] = {}
-    for info in capture.threads():
+    for info in capture.profile.thread_infos():
         threads.setdefault(f"{info.name} ({info.tid})", []).append(info)
     ledgers = {name: of_export(capture, name, tmp_path) for name in READERS}
     for format_name, ledger in ledgers.items():

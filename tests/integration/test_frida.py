@@ -11,6 +11,7 @@ import pytest
 import cli
 import receipt
 from flametap.analysis.selection import Selection
+from flametap.analysis.views import views_of
 from flametap.model import Clock
 from recording import capturing
 from running import Start, wait_until
@@ -32,9 +33,9 @@ def test_shares_are_right_and_nothing_stays(start: Start) -> None:
         capture.set_paused(False)
         capture.stop()
         assert capture.finish_symbols(ENOUGH_S)
-    assert of_tree(capture.tree(Selection(Clock.CPU))).share("heavy") == pytest.approx(
-        0.75, abs=0.1
-    )
+    assert of_tree(views_of(capture.recording).tree(Selection(Clock.CPU))).share(
+        "heavy"
+    ) == pytest.approx(0.75, abs=0.1)
     assert receipt.harm_after_settling(target.pid, before) == []
     target.finish()
 

@@ -77,7 +77,7 @@ def of_jstack(java: str, pid: int) -> dict[str, list[Frame]]:
 
 def of_capture(capture: Capture, thread_id: int) -> list[Frame]:
     """The one stack of a thread that sleeps, leaf first: its Java frames."""
-    tree = build(capture.profile, capture.table, Clock.WALL, frozenset({thread_id}))
+    tree = build(capture.profile, capture.names, Clock.WALL, frozenset({thread_id}))
     frames: list[Frame] = []
     for node in range(1, len(tree.parent)):
         function = tree.functions[tree.function[node]]
@@ -130,7 +130,10 @@ def test_sleeping_threads_have_the_frames_that_jstack_sees(
     with capturing(target.pid, rate_hz=100) as capture:
         wait_until(
             lambda: (
-                sum(each.name in theirs and each.wall_ns > 0 for each in capture.threads())
+                sum(
+                    each.name in theirs and each.wall_ns > 0
+                    for each in capture.profile.thread_infos()
+                )
                 == THREADS
             ),
             "a stack of each thread",
@@ -139,7 +142,7 @@ def test_sleeping_threads_have_the_frames_that_jstack_sees(
         capture.finish_symbols(60)
         ours = {
             each.name: of_capture(capture, each.thread_id)
-            for each in capture.threads()
+            for each in capture.profile.thread_infos()
             if each.name in theirs
         }
         verdicts = capture.status().managed_verdict_cpu_ns
@@ -199,7 +202,7 @@ def test_methods_have_their_shares_names_and_lines(adopt: Adopt, builder: Builde
     in_work = seen.where(lambda stack: "Ratio.cycle" in stack)
     assert in_work.total > LEAST_WORK_NS, seen.heaviest()
     assert HEAVY_SHARE[0] < in_work.share("Ratio.heavy") < HEAVY_SHARE[1], seen.heaviest()
-    tree = build(capture.profile, capture.table, Clock.CPU)
+    tree = build(capture.profile, capture.names, Clock.CPU)
     heavy = next(f for f in tree.functions if f.name == "Ratio.heavy")
     assert (heavy.kind, heavy.file, heavy.full_name) == (
         FrameKind.JAVA,

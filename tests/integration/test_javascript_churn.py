@@ -79,7 +79,7 @@ def test_functions_that_live_for_milliseconds_never_have_the_name_of_others(
         while node > 0:
             address = int(trie.address[node])
             if address >= 0:
-                frames += capture.table.frames(address)[::-1]
+                frames += capture.names.frames(address)[::-1]
             node = int(trie.parent[node])
         frames.reverse()
         assert wrong(frames) == [], frames

@@ -91,12 +91,12 @@ def test_sleeping_threads_have_the_frames_that_the_engine_sees(
     before = receipt.take_at_rest(target.pid)
     with capturing(target.pid, rate_hz=100) as capture:
         wait_until(
-            lambda: sum(each.wall_ns > 0 for each in capture.threads()) > WORKERS,
+            lambda: sum(each.wall_ns > 0 for each in capture.profile.thread_infos()) > WORKERS,
             "a stack of each worker",
         )
         capture.stop()
         capture.finish_symbols(60)
-        workers = (each for each in capture.threads() if each.tid != target.pid)
+        workers = (each for each in capture.profile.thread_infos() if each.tid != target.pid)
         ours = [of_capture(capture, each.thread_id) for each in workers]
         verdicts = capture.status().managed_verdict_cpu_ns
     deep = [stack for stack in ours if len(stack) > DEPTH]

@@ -94,7 +94,7 @@ def check_ratio(capture: Capture, prefix: str = "") -> None:
 def frames_named(capture: Capture, name: str) -> list[Frame]:
     """The frames of all addresses whose function has that name."""
     addresses = range(capture.profile.n_addresses)
-    return [f for i in addresses for f in capture.table.frames(i) if f.function.name == name]
+    return [f for i in addresses for f in capture.names.frames(i) if f.function.name == name]
 
 
 @pytest.mark.needs("gcc")
@@ -127,7 +127,7 @@ def test_names_of_node_are_those_of_its_perf_map(
         capture = record_work(target.pid)
     check_ratio(capture)
     written = maps[0].read_text("utf-8", "replace")
-    functions = {f for f in capture.table.functions if f.kind is FrameKind.JAVASCRIPT}
+    functions = {f for f in capture.names.functions if f.kind is FrameKind.JAVASCRIPT}
     compiled = {f.name for f in functions} & {"heavy", "light", "cycle"}
     assert compiled == {"heavy", "light", "cycle"}
     for function in functions:

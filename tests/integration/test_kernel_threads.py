@@ -42,7 +42,7 @@ def test_ring_works_on_and_its_thread_is_counted(polled: Target) -> None:
         profile = capture.profile
 
         def counted_ns() -> int:
-            return sum(info.cpu_ns for info in capture.threads() if info.tid == tid)
+            return sum(info.cpu_ns for info in capture.profile.thread_infos() if info.tid == tid)
 
         wait_until(lambda: counted_ns() > ENOUGH_NS, "CPU time of the ring's thread", PATIENCE_S)
         polled.say("ask")

@@ -41,7 +41,7 @@ def wait_for_work(target: Target) -> None:
 
 def has_stack(capture: Capture, tid: int) -> bool:
     """Has the thread answered a signal?"""
-    if tid not in [info.tid for info in capture.threads()]:
+    if tid not in [info.tid for info in capture.profile.thread_infos()]:
         return False
     return any("[unattributed]" not in stack for stack in stacks(capture, Clock.CPU, tid).weights)
 

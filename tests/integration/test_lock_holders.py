@@ -51,7 +51,7 @@ def test_function_that_runs_after_the_unlock_holds_nothing(start: Start) -> None
     held = [each.held for each in places if each.held]
     sums = Counter[str]()
     for each in (holder for one in held for holder in one.holders):
-        sums[capture.table.functions[each.function_id].name] += each.ns
+        sums[capture.names.functions[each.function_id].name] += each.ns
     assert sums["sorts_outside"] + sums["rests"] <= 0.03 * sums.total(), sums
     assert sums.total() >= KNOWN * sum(each.wait_ns for each in places), sums
     share = computed_ns / (computed_ns + slept_ns)
@@ -97,7 +97,7 @@ def _ids(capture: Capture, is_it: Callable[[Any], bool]) -> list[int]:
 
 
 def _places(capture: Capture, function: str) -> list[LockPlace]:
-    places = lock_places(capture.profile, capture.table, EVERYTHING).places
+    places = lock_places(capture.profile, capture.names, EVERYTHING).places
     found = [each for each in places if each.frame and each.frame.function.name == function]
     assert found, places
     return found
@@ -115,7 +115,7 @@ def _check(
     for each in (holder for one in held for holder in one.holders):
         # Readers hold it for a moment.
         if each.thread_id == writer:
-            sums[capture.table.functions[each.function_id].name] += each.ns
+            sums[capture.names.functions[each.function_id].name] += each.ns
     assert sums.total() >= (1 - ERROR) * whole_ns, sums
     share = computed_ns / (computed_ns + slept_ns)
     for name, expected in zip(names, (share, 1 - share), strict=True):

@@ -134,9 +134,9 @@ def test_threads_libraries_and_children_that_come_and_go(start: Start, seconds: 
     capture = record(target.pid, seconds, rate_hz=1000)
     (report,) = target.finish()
     assert re.fullmatch(r"rounds \d+", report), report
-    names = {info.name for info in capture.threads()}
+    names = {info.name for info in capture.profile.thread_infos()}
     assert names <= {"churn", "[ended threads]"}, names
-    assert len(capture.threads()) > 10
+    assert len(capture.profile.thread_infos()) > 10
 
 
 def test_killed_profiler_leaves_the_target_alone(start: Start, tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_killed_profiler_leaves_the_target_alone(start: Start, tmp_path: Path) -
 def test_agent_and_frida_are_not_in_the_profile(start: Start, seconds: float) -> None:
     target = start("ratio")
     capture = record(target.pid, seconds, rate_hz=1000)
-    assert [info.tid for info in capture.threads()] == [target.pid]
+    assert [info.tid for info in capture.profile.thread_infos()] == [target.pid]
     target.finish()
 
 

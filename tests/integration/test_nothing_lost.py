@@ -85,6 +85,6 @@ def test_stopped_time_is_in_no_interval(start: Start) -> None:
         capture.stop()
         gap_ns = capture.status().counters["gap_ns"]
         assert gap_ns > 1_000_000_000
-        (info,) = (info for info in capture.threads() if info.tid == target.pid)
+        (info,) = (info for info in capture.profile.thread_infos() if info.tid == target.pid)
         assert info.wall_ns + gap_ns == pytest.approx(capture.profile.duration_ns, rel=0.1)
     target.finish()

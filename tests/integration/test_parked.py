@@ -77,7 +77,7 @@ def test_thread_list_says_what_each_waits_in(start: Start) -> None:
         calls = {tid: SYSCALLS[name].strip("[]") for name, tid in target.facts.items()}
 
         def are_told() -> bool:
-            waits = {info.tid: info.waits_in for info in capture.threads()}
+            waits = {info.tid: info.waits_in for info in capture.profile.thread_infos()}
             return all(waits.get(tid) == call for tid, call in calls.items())
 
         wait_until(are_told, "what each thread waits in")

@@ -58,7 +58,7 @@ def test_functions_that_live_for_microseconds_have_their_names(
             while node > 0:
                 address = int(trie.address[node])
                 if address >= 0:
-                    names += [frame.function.name for frame in capture.table.frames(address)]
+                    names += [frame.function.name for frame in capture.names.frames(address)]
                 node = int(trie.parent[node])
             lost += weight * ("[python code gone]" in names)
             text = " ".join(names)

@@ -15,6 +15,7 @@ import pytest
 from flametap.analysis.frame_filter import FrameFilter, Language
 from flametap.analysis.lock_waits import lock_share, lock_waits
 from flametap.analysis.selection import Selection
+from flametap.analysis.views import views_of
 from flametap.capture.live import Capture
 from flametap.model import Clock, FrameKind
 from python_targets import python_of
@@ -44,8 +45,8 @@ def python(require_capability: Callable[[str], str], version: str, what: str) ->
 def functions_of(capture: Capture) -> dict[int, str]:
     """The Python function that each thread runs, the one that its program has named."""
     found = {}
-    for thread in capture.threads():
-        tree = capture.tree(
+    for thread in capture.profile.thread_infos():
+        tree = views_of(capture.recording).tree(
             Selection(Clock.WALL, frozenset({thread.thread_id}), FrameFilter(Language.PYTHON))
         )
         names = {
@@ -69,7 +70,7 @@ def test_threads_that_share_the_lock(
     spinning = frozenset(thread for thread, name in runs.items() if name in SPINNERS)
     assert len(spinning) == len(SPINNERS), runs
     profile = capture.profile
-    threads = {each.thread_id: each for each in capture.threads()}
+    threads = {each.thread_id: each for each in capture.profile.thread_infos()}
     # They compute nearly always with the lock; the rest is what it takes to get it.
     held = profile.leaf_weights(Clock.CPU, spinning, holding=True).total
     assert held >= 0.9 * profile.leaf_weights(Clock.CPU, spinning).total
@@ -83,14 +84,14 @@ def test_threads_that_share_the_lock(
             assert threads[thread].gil_awaited_ns > 0, told
         else:
             assert threads[thread].gil_held_ns <= 0.03 * share.duration_ns, told
-    waits = lock_waits(profile, capture.table)
+    waits = lock_waits(profile, capture.names)
     assert waits.total_ns == share.awaited_ns
     meanwhile = dict.fromkeys(runs.values(), 0.0)
     for holder in waits.holders:
         meanwhile[runs.get(holder.thread_id, "")] += holder.ns / waits.total_ns
     assert all(0.1 <= meanwhile[name] <= 0.6 for name in SPINNERS), meanwhile
     one = next(iter(spinning))
-    others = lock_waits(profile, capture.table, Selection(thread_ids=frozenset({one}))).holders
+    others = lock_waits(profile, capture.names, Selection(thread_ids=frozenset({one}))).holders
     assert {holder.thread_id for holder in others[:2]} == spinning - {one}
 
 
@@ -115,7 +116,7 @@ def test_threads_without_python_functions_wait_for_the_lock(
     assert share is not None
     assert share.held_ns >= 0.5 * share.duration_ns, share
     assert share.awaited_ns >= 0.2 * share.duration_ns, share
-    waits = lock_waits(capture.profile, capture.table)
+    waits = lock_waits(capture.profile, capture.names)
     assert waits.holders[0].ns >= 0.5 * waits.total_ns, waits
     assert capture.profile.threads[waits.holders[0].thread_id].tid == target.pid
 
@@ -129,15 +130,21 @@ def test_garbage_collection_has_the_share_that_the_program_measures(
         parts = dict(part.split("=") for part in target.finish()[-1].split())
     spent = {name: float(seconds) for name, seconds in parts.items()}
     for language in Language:
-        shown = of_tree(capture.tree(Selection(Clock.CPU, frames=FrameFilter(language))))
+        shown = of_tree(
+            views_of(capture.recording).tree(Selection(Clock.CPU, frames=FrameFilter(language)))
+        )
         share = spent["collect"] / sum(spent.values())
         assert shown.under(GC) / shown.total == pytest.approx(share, abs=GC_ERROR), language
     triggered = sum(
         weight
-        for stack, weight in of_tree(capture.tree(Selection(Clock.CPU))).weights.items()
+        for stack, weight in of_tree(
+            views_of(capture.recording).tree(Selection(Clock.CPU))
+        ).weights.items()
         if GC in stack and "collect" in stack[: stack.index(GC)]
     )
-    assert triggered >= 0.98 * of_tree(capture.tree(Selection(Clock.CPU))).under(GC)
+    assert triggered >= 0.98 * of_tree(
+        views_of(capture.recording).tree(Selection(Clock.CPU))
+    ).under(GC)
 
 
 @pytest.mark.parametrize("version", ["3.12", "debian"])
@@ -147,7 +154,7 @@ def test_finalizers_are_called_by_the_garbage_collection(
     with python(require_capability, version, "finalize") as target:
         capture = record(target.pid, 1.0, cpu_s=1.0)
     for frames in (FrameFilter(), FrameFilter(Language.PYTHON)):
-        shown = of_tree(capture.tree(Selection(Clock.CPU, frames=frames)))
+        shown = of_tree(views_of(capture.recording).tree(Selection(Clock.CPU, frames=frames)))
         assert shown.under("finalize") >= 0.3 * shown.total
         outside = sum(
             weight

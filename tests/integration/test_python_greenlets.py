@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from flametap.analysis.selection import Selection
+from flametap.analysis.views import views_of
 from flametap.model import Clock, ManagedVerdict
 from recording import complete_share, doubts, record
 from running import Target
@@ -31,7 +32,7 @@ def test_greenlets_are_not_mixed_and_have_their_shares(
     finally:
         target.close()
     spent = {name: float(value) for name, value in (part.split("=") for part in lines[-1].split())}
-    shown = of_tree(capture.tree(Selection(Clock.CPU)))
+    shown = of_tree(views_of(capture.recording).tree(Selection(Clock.CPU)))
     mixed = shown.where(lambda stack: bool(LEFT & set(stack)) and bool(RIGHT & set(stack)))
     assert not mixed.weights, mixed.heaviest()
     starter = {"<module>", "__libc_start_main"}

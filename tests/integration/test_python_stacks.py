@@ -13,6 +13,7 @@ import cli
 from flametap.analysis.calltree import build
 from flametap.analysis.frame_filter import FrameFilter, Language
 from flametap.analysis.selection import Selection
+from flametap.analysis.views import views_of
 from flametap.capture.live import Capture
 from flametap.model import Clock, FrameKind, ManagedVerdict
 from python_targets import (
@@ -50,7 +51,7 @@ def python_stack(capture: Capture, thread_id: int) -> list[tuple[str, str, int]]
     """The one stack of a thread that waits, leaf first: names, files and lines."""
     tree = build(
         capture.profile,
-        capture.table,
+        capture.names,
         Clock.WALL,
         frozenset({thread_id}),
         frames=FrameFilter(Language.PYTHON),
@@ -72,8 +73,8 @@ def test_waiting_threads_have_the_frames_that_the_interpreter_sees(
     with capturing(waiting_python.pid, rate_hz=100) as capture:
         wait_until(
             lambda: (
-                len(capture.threads()) > len(waiting_python.stacks)
-                and all(thread.wall_ns for thread in capture.threads())
+                len(capture.profile.thread_infos()) > len(waiting_python.stacks)
+                and all(thread.wall_ns for thread in capture.profile.thread_infos())
             ),
             "a stack of each thread",
         )
@@ -81,7 +82,7 @@ def test_waiting_threads_have_the_frames_that_the_interpreter_sees(
         capture.finish_symbols(60)
         seen = Counter(
             tuple(python_stack(capture, thread.thread_id))
-            for thread in capture.threads()
+            for thread in capture.profile.thread_infos()
             if thread.tid != waiting_python.pid
         )
         verdicts = capture.profile.verdicts().managed
@@ -146,7 +147,7 @@ def test_shares_are_those_that_the_program_measures(split: Target) -> None:
     capture = record(split.pid, 1.0, cpu_s=CPU_S)
     lines = split.finish()
     spent = {name: float(value) for name, value in (part.split("=") for part in lines[-1].split())}
-    tree = capture.tree(Selection(Clock.CPU))
+    tree = views_of(capture.recording).tree(Selection(Clock.CPU))
     shown = of_tree(tree)
     total = sum(shown.under(name) for name in spent)
     assert total >= 0.9 * shown.total, shown.heaviest()  # the rest is the program's bookkeeping
@@ -174,7 +175,7 @@ def test_of_a_deep_recursion_the_innermost_functions_are_shown(
         target.finish()
     finally:
         target.close()
-    shown = of_tree(capture.tree(Selection(Clock.CPU)))
+    shown = of_tree(views_of(capture.recording).tree(Selection(Clock.CPU)))
     innermost = shown.where(lambda stack: "bottom" in stack and stack.count("deep") > 500)
     assert innermost.total >= 0.9 * shown.total, shown.heaviest(2)
     for stack in innermost.weights:
@@ -194,7 +195,7 @@ def test_threads_that_live_for_milliseconds_have_their_functions(
         capture = record(target.pid, 1.0, rate_hz=500, cpu_s=1.0)
     finally:
         target.close()
-    shown = of_tree(capture.tree(Selection(Clock.CPU)))
+    shown = of_tree(views_of(capture.recording).tree(Selection(Clock.CPU)))
     computing = shown.where(lambda stack: any("pbkdf2" in name.lower() for name in stack))
     assert computing.total >= 0.5 * shown.total, shown.heaviest()
     assert computing.share("brief") >= BRIEF_SHARE, computing.heaviest()
@@ -213,7 +214,7 @@ def test_functions_are_shown_while_the_interpreter_ends(
         assert target.finish() == []
     finally:
         target.close()
-    shown = of_tree(capture.tree(Selection(Clock.CPU)))
+    shown = of_tree(views_of(capture.recording).tree(Selection(Clock.CPU)))
     finalizer = shown.where(lambda stack: any(name.endswith("__del__") for name in stack))
     assert finalizer.total >= 0.8e9, shown.heaviest()
 

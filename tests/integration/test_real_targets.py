@@ -153,7 +153,7 @@ def _check_python(adopt: Adopt, python: str, seconds: float) -> None:
     with unharmed(target.pid, expected):
         capture = record(target.pid, seconds, cpu_s=ENOUGH_CPU_S)
     check(capture, expected)
-    assert len([info for info in capture.threads() if info.cpu_ns > 0]) >= 2
+    assert len([info for info in capture.profile.thread_infos() if info.cpu_ns > 0]) >= 2
     assert target.finish() == ["done busy"]
 
 

@@ -80,7 +80,7 @@ def test_inlined_functions_and_threads_have_names(start: Start, seconds: float) 
         inlined = seen.where(ends_with(*chain))
         assert inlined.total >= 0.9 * seen.under(run) > 0, seen.heaviest()
     assert seen.share("worker") >= 0.99, seen.heaviest()
-    names = {info.name: info.cpu_ns for info in capture.threads()}
+    names = {info.name: info.cpu_ns for info in capture.profile.thread_infos()}
     for index in range(4):
         assert names[f"mixer-{index}"] > 0, names
     assert set(names) <= {"inlines", *(f"mixer-{index}" for index in range(4))}, names
@@ -145,7 +145,7 @@ def test_folded_total_is_the_total_of_the_profile(start: Start, tmp_path: Path) 
     capture = record(target.pid, 1)
     for clock in Clock:
         out = tmp_path / f"{clock.value}.folded"
-        request = ExportRequest(capture.profile, capture.table, Selection(clock))
+        request = ExportRequest(capture.recording, Selection(clock))
         write_file(str(out), "folded", request)
         assert read_folded(out).total == pytest.approx(
             capture.profile.total_ns(clock) / 1000, abs=1
@@ -286,7 +286,7 @@ def test_functions_that_left_no_frame(start: Start, seconds: float) -> None:
     assert seen.where(ends_with("main", "first", "second", "last")).total > 0.15 * seen.total
     assert seen.where(ends_with("main", "last")).total > 0.45 * seen.total, seen.heaviest()
     assert not seen.where(lambda s: "left" in s and s[-1] == "last").total, seen.heaviest()
-    kinds = {f.name: f.kind for f in capture.table.functions if f.name in ("first", "second")}
+    kinds = {f.name: f.kind for f in capture.names.functions if f.name in ("first", "second")}
     assert set(kinds.values()) == {FrameKind.TAIL_CALL}
     target.finish()
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 import cli
-from flametap.analysis.kept_code import code_chunks
+from flametap.analysis.code_to_keep import code_chunks
 from flametap.capture.capture_options import CaptureOptions
 from flametap.capture.live import Capture
-from flametap.capture.opened import open_recording
+from flametap.recording.opened import open_recording
 from flametap.recording.reader import CUT_OFF
 from page_answers import answers
 from running import Start, wait_until
@@ -35,7 +35,7 @@ def kept(pid: int, path: Path) -> Capture:
     capture.stop()
     assert capture.finish_symbols(SYMBOLS_S)
     assert capture.keeper is not None
-    capture.keeper.finish(code_chunks(capture.profile, capture.table, capture.code_source()))
+    capture.keeper.finish(code_chunks(capture.recording.process))
     assert capture.keeper.error is None
     return capture
 
@@ -48,7 +48,7 @@ def test_page_answers_from_the_file_as_it_did_at_the_end(
     path = tmp_path / "kept.flametap"
     capture = kept(target.pid, path)
     try:
-        live = answers(capture)
+        live = answers(capture.recording)
         opened = answers(open_recording(str(path)))
         assert live.keys() == opened.keys()
         for each in live:

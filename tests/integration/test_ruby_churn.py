@@ -55,7 +55,7 @@ def test_methods_that_live_for_microseconds_never_have_the_name_of_others(
             while node > 0:
                 address = int(trie.address[node])
                 if address >= 0:
-                    frames += capture.table.frames(address)
+                    frames += capture.names.frames(address)
                 node = int(trie.parent[node])
             names = [frame.function.name for frame in frames]
             lost += weight * (UNKNOWN in names)

@@ -14,6 +14,7 @@ import receipt
 from flametap.analysis.calltree import build
 from flametap.analysis.frame_filter import FrameFilter, Language
 from flametap.analysis.selection import Selection
+from flametap.analysis.views import views_of
 from flametap.capture.live import Capture
 from flametap.linux.maps import read_maps
 from flametap.linux.process_memory import ProcessMemory
@@ -75,7 +76,7 @@ def ruby_stack(capture: Capture, thread_id: int) -> Seen:
     """The one stack of a thread that waits: its Ruby frames."""
     tree = build(
         capture.profile,
-        capture.table,
+        capture.names,
         Clock.WALL,
         frozenset({thread_id}),
         frames=FrameFilter(Language.PYTHON),
@@ -117,7 +118,10 @@ def test_waiting_threads_have_the_frames_that_ruby_sees(adopt: Adopt, ruby: list
     with capturing(target.pid, rate_hz=100) as capture:
         wait_until(
             lambda: (
-                sum(each.tid in theirs and each.wall_ns > 0 for each in capture.threads())
+                sum(
+                    each.tid in theirs and each.wall_ns > 0
+                    for each in capture.profile.thread_infos()
+                )
                 == len(theirs)
             ),
             "a stack of each thread",
@@ -126,7 +130,7 @@ def test_waiting_threads_have_the_frames_that_ruby_sees(adopt: Adopt, ruby: list
         capture.finish_symbols(60)
         ours = {
             each.tid: ruby_stack(capture, each.thread_id)
-            for each in capture.threads()
+            for each in capture.profile.thread_infos()
             if each.tid in theirs
         }
         managed = capture.profile.verdicts().managed
@@ -147,7 +151,7 @@ def test_shares_are_those_that_the_program_measures(adopt: Adopt, ruby: list[str
         name: float(value)
         for name, value in (part.split("=") for part in target.finish()[-1].split())
     }
-    shown = of_tree(capture.tree(Selection(Clock.CPU)))
+    shown = of_tree(views_of(capture.recording).tree(Selection(Clock.CPU)))
     # A fiber has a stack of its own.
     seen = {
         name: shown.where(lambda stack, name=name: any(each.endswith(name) for each in stack)).total  # type: ignore[misc]

@@ -104,11 +104,15 @@ def test_program_with_a_profiler_of_its_own_is_sampled(start: Start) -> None:
     with capturing(target.pid, rate_hz=1000) as capture:
 
         def used_ns() -> list[int]:
-            return [each.cpu_ns for each in capture.threads() if each.name.startswith("busy ")]
+            return [
+                each.cpu_ns
+                for each in capture.profile.thread_infos()
+                if each.name.startswith("busy ")
+            ]
 
         wait_until(lambda: min(used_ns(), default=0) > ENOUGH_CPU_NS, "CPU time", PATIENCE_S)
         capture.stop()
-    for thread in capture.threads():
+    for thread in capture.profile.thread_infos():
         if thread.name.startswith("busy "):
             # It begins with the time until the host has met the thread while it ran.
             assert stacks(capture, tid=thread.tid).share("spin") > 0.7, doubts(capture)

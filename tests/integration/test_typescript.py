@@ -15,6 +15,7 @@ import pytest
 
 from flametap.analysis.calltree import build
 from flametap.analysis.selection import Selection
+from flametap.analysis.views import views_of
 from flametap.capture.live import Capture
 from flametap.model import Clock, FrameKind
 from js_stacks import Frame, of_capture, of_error
@@ -49,7 +50,7 @@ def recorded(adopt: Adopt, node: str, script: Path, said: Path) -> tuple[Capture
     """Run a script until it is parked; return its frames, leaf first, and what it says itself."""
     target = adopt(Target([node, "--enable-source-maps", str(script), str(said)]))
     with capturing(target.pid, rate_hz=100) as capture:
-        wait_until(lambda: any(each.wall_ns for each in capture.threads()), "a stack")
+        wait_until(lambda: any(each.wall_ns for each in capture.profile.thread_infos()), "a stack")
         capture.stop()
         capture.finish_symbols(60)
     target.finish()
@@ -79,7 +80,7 @@ def test_frames_are_those_of_the_source(
         change(script)
     node = require_capability(version)
     capture, theirs = recorded(adopt, node, script, tmp_path / "stack")
-    (main,) = (each for each in capture.threads() if each.tid == capture.status().pid)
+    (main,) = (each for each in capture.profile.thread_infos() if each.tid == capture.status().pid)
     ours = of_capture(capture, main.thread_id)
     first = next(at for at, frame in enumerate(ours) if frame.name == "park")
     ours = ours[first:]
@@ -97,14 +98,14 @@ def test_source_panel_shows_the_source(adopt: Adopt, tmp_path: Path) -> None:
     project = copied(tmp_path)
     shutil.rmtree(project / "src")  # a bundle has its sources in its map
     capture, _ = recorded(adopt, "node", project / "bundle" / "app.js", tmp_path / "stack")
-    functions = capture.table.functions
+    functions = capture.names.functions
     (settle,) = (
         at
         for at, function in enumerate(functions)
         if function.kind is FrameKind.JAVASCRIPT
         and (function.name, function.file) == ("settle", str(project / "src" / "ledger.ts"))
     )
-    found = capture.lines(settle, Selection(Clock.WALL))
+    found = views_of(capture.recording).lines(settle, Selection(Clock.WALL))
     texts = {row.line: row.text for row in found.lines if row.total_ns}
     assert texts == {36: "            this.visitor(depth)"}
 
@@ -115,10 +116,10 @@ def test_script_that_was_built_anew_is_shown_as_it_runs(adopt: Adopt, tmp_path: 
     target = adopt(Target(["node", str(script), str(tmp_path / "stack")]))
     script.write_text("// built anew\n" + script.read_text())
     with capturing(target.pid, rate_hz=100) as capture:
-        wait_until(lambda: any(each.wall_ns for each in capture.threads()), "a stack")
+        wait_until(lambda: any(each.wall_ns for each in capture.profile.thread_infos()), "a stack")
         capture.stop()
         capture.finish_symbols(60)
-    tree = build(capture.profile, capture.table, Clock.WALL)
+    tree = build(capture.profile, capture.names, Clock.WALL)
     files = {each.file for each in tree.functions if each.kind is FrameKind.JAVASCRIPT}
     assert str(script) in files
     assert str(project / "src" / "app.ts") not in files

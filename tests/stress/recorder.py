@@ -68,7 +68,7 @@ def _seen(capture: Capture) -> dict[str, Any]:
         "duration_s": status.duration_ns / 1e9,
         "until_s": capture.profile.now_ns / 1e9,
         "samples": status.samples,
-        "threads": len(capture.threads()),
+        "threads": len(capture.profile.thread_infos()),
         "counters": status.counters,
         "handler_histogram": list(ring.handler_histogram()),
         "cpu_s": sum(weights.values()) / 1e9,

@@ -16,7 +16,7 @@ FACTORS = {"malloc": 3.0, "_int_malloc": 3.0, "sysmalloc": 3.0, "snprintf": 0.25
 
 
 class ChangingSource(FakeSource):
-    """A ProfileSource of twenty seconds; ranges that begin after the change differ."""
+    """Views of twenty seconds; ranges that begin after the change differ."""
 
     def __init__(self) -> None:
         super().__init__(3_000)

@@ -15,6 +15,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,6 @@ from fake_time import FakeTime
 from flametap.analysis.annotation import (
     AnnotatedCode,
     AnnotatedSource,
-    CodeRow,
     ModuleSymbols,
     SourceLine,
     SymbolReport,
@@ -34,6 +34,7 @@ from flametap.analysis.lock_places import UNKNOWN, LockPlace, LockPlaces
 from flametap.analysis.lock_waits import Holder, LockWaits
 from flametap.analysis.module_shares import ModuleShare
 from flametap.analysis.selection import Selection, Span
+from flametap.analysis.views import Views
 from flametap.capture.limits import check_sampling
 from flametap.model import (
     ChildProcess,
@@ -45,6 +46,7 @@ from flametap.model import (
     SymbolSource,
     ThreadInfo,
 )
+from flametap.recording.code_source import CodeRow
 from flametap.wire import abi
 
 TOKEN = "secret-token"  # of servers under test
@@ -169,14 +171,15 @@ TAKES_IN = "/ceval.c"  # most lines of its functions are in another file
 TAKEN_IN = "/build/orderd-2.4/src/generated_cases.c.h"
 
 
-class FakeSource:
-    """A ProfileSource. ``advance`` adds time by hand, ``running`` lets it grow by itself.
+class FakeSource(Views):
+    """Views of a recording. ``advance`` adds time by hand, ``running`` lets it grow by itself.
 
     Args:
         node_count: nodes of the tree when everything has appeared.
     """
 
     def __init__(self, node_count: int = 5_000, seed: int = 7) -> None:
+        self.recording: Any = self
         self._random = random.Random(seed)
         self._changed = threading.Condition()
         self._elapsed_s = 0.0
@@ -186,10 +189,10 @@ class FakeSource:
         self.functions: list[Function] = []
         self._ids: dict[Function, int] = {}
         # The trie: per node its parent, function, weights per second by (thread, is parked), birth.
-        self._parents, self._names = [-1], [-1]
+        self._parents, self._function_of = [-1], [-1]
         self._children: dict[tuple[int, int], int] = {}
         self._rates: list[tuple[int, int, bool, float]] = []  # node, thread, parked, ns per second
-        self._time = FakeTime(THREADS)
+        self._fake_time = FakeTime(THREADS)
         self._grow(node_count)
         self._freeze()
 
@@ -222,7 +225,7 @@ class FakeSource:
         node = self._children.setdefault((parent, number), len(self._parents))
         if node == len(self._parents):
             self._parents.append(parent)
-            self._names.append(number)
+            self._function_of.append(number)
         return node
 
     def _freeze(self) -> None:
@@ -236,7 +239,8 @@ class FakeSource:
                 child
                 for node in level
                 for child in sorted(
-                    below.get(node, []), key=lambda each: self.functions[self._names[each]].name
+                    below.get(node, []),
+                    key=lambda each: self.functions[self._function_of[each]].name,
                 )
             ]
             order += level
@@ -244,7 +248,7 @@ class FakeSource:
         place[order] = np.arange(len(order))
         parents = np.array(self._parents)[order]
         self._parent = np.where(parents < 0, -1, place[parents])
-        self._function = np.array(self._names, np.int32)[order]
+        self._function = np.array(self._function_of, np.int32)[order]
         self._depth = np.zeros(len(order), np.int32)
         for node in range(1, len(order)):
             self._depth[node] = self._depth[self._parent[node]] + 1
@@ -266,7 +270,7 @@ class FakeSource:
         with self._changed:
             if self.state == "recording":
                 self._elapsed_s += seconds
-                self._time.advance(seconds)
+                self._fake_time.advance(seconds)
             self.revision += 1
             self._changed.notify_all()
 
@@ -290,7 +294,7 @@ class FakeSource:
         thread.start()
         return thread
 
-    # --- ProfileSource ------------------------------------------------------------------------
+    # --- Recording, Views and Controls -----------------------------------------------------
 
     def _weights(self, span: Span | None = None) -> np.ndarray:
         alive_s = np.maximum(0.0, self._elapsed_s - self._leaf_birth_s)
@@ -512,10 +516,10 @@ class FakeSource:
     instruction_count = 90
 
     def lanes(self, query: LaneQuery) -> Lanes:
-        return self._time.lanes(query)
+        return self._fake_time.lanes(query)
 
     def heat(self, query: HeatQuery) -> Heat:
-        return self._time.heat(query)
+        return self._fake_time.heat(query)
 
     def wait_newer(self, revision: int, timeout_s: float) -> int:
         with self._changed:

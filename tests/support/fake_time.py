@@ -81,9 +81,9 @@ class FakeTime:
             self.profile.apply(batch)
 
     def lanes(self, query: LaneQuery) -> Lanes:
-        """See ``ProfileSource.lanes``."""
+        """See ``Views.lanes``."""
         return lanes(self._sums, query)
 
     def heat(self, query: HeatQuery) -> Heat:
-        """See ``ProfileSource.heat``."""
+        """See ``Views.heat``."""
         return heat(self._sums, query)

@@ -26,6 +26,7 @@ from flametap.wire import abi
 from flametap.wire.decoder import Decoder
 from flametap.wire.events import INTERVAL_DTYPE
 from flametap.wire.ring import Ring
+from recordings import recorded
 
 DEPTH = 20
 ROWS = 15_000  # of intervals, stacks or threads in one batch
@@ -178,7 +179,7 @@ def main() -> None:
     tree = build(profile, table, Clock.CPU, by_thread=True)
     profile.thread_infos()
     for write in (folded.write, speedscope.write):
-        write(ExportRequest(profile, table), _Nowhere())  # type: ignore[arg-type]
+        write(ExportRequest(recorded(profile, table)), _Nowhere())  # type: ignore[arg-type]
     found = {
         "stored": stored_bytes - before_bytes,
         "viewed": peak_bytes() - before_bytes,

@@ -35,7 +35,7 @@ def of_error(text: str) -> tuple[Frame, ...]:
 
 def of_capture(capture: Capture, thread_id: int) -> tuple[Frame, ...]:
     """The one stack of a thread that sleeps, leaf first: its JavaScript frames."""
-    tree = build(capture.profile, capture.table, Clock.WALL, frozenset({thread_id}))
+    tree = build(capture.profile, capture.names, Clock.WALL, frozenset({thread_id}))
     frames: list[Frame] = []
     for node in range(1, len(tree.parent)):
         function = tree.functions[tree.function[node]]

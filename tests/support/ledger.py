@@ -14,6 +14,7 @@ from flask.testing import FlaskClient
 
 import packed_report
 from flametap.analysis.selection import Selection
+from flametap.analysis.views import views_of
 from flametap.capture.live import Capture
 from flametap.export import write_file
 from flametap.export.request import ExportRequest
@@ -78,7 +79,9 @@ class Page:
     MAX_ROWS = 500  # of the thread selector, that are asked for
 
     def __init__(self, capture: Capture) -> None:
-        self._client: FlaskClient = create_app(capture, TOKEN).test_client()
+        self._client: FlaskClient = create_app(
+            views_of(capture.recording), TOKEN, controls=capture
+        ).test_client()
         self._client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {TOKEN}"
 
     def ask(self, what: str, **query: object) -> dict[str, Any]:
@@ -226,7 +229,7 @@ def of_export(capture: Capture, format_name: str, folder: Path) -> Ledger:
     by_clock = {}
     for clock in Clock:
         path = folder / f"{clock.value}.{format_name}"
-        request = ExportRequest(capture.profile, capture.table, Selection(clock), by_thread=True)
+        request = ExportRequest(capture.recording, Selection(clock), by_thread=True)
         write_file(str(path), format_name, request)
         by_clock[clock] = READERS[format_name].read(path)
     return Ledger(by_clock)

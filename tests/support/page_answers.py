@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from flametap.analysis.views import views_of
+from flametap.recording.recording import Recording
 from flametap.web.app import create_app
 
 TOKEN = "secret-token"
@@ -11,9 +11,9 @@ CLOCKS = ("cpu", "wall", "off-cpu")
 MAX_FUNCTIONS = 60
 
 
-def answers(source: Any) -> dict[str, bytes]:
+def answers(recording: Recording) -> dict[str, bytes]:
     """Return the answers by request."""
-    client = create_app(source, TOKEN).test_client()
+    client = create_app(views_of(recording), TOKEN).test_client()
     client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {TOKEN}"
     found: dict[str, bytes] = {}
 
@@ -22,7 +22,7 @@ def answers(source: Any) -> dict[str, bytes]:
         assert response.status_code == 200, (path, response.data)
         found[path] = response.data
 
-    duration_ms = source.status().duration_ns // 1_000_000
+    duration_ms = recording.status().duration_ns // 1_000_000
     for clock in CLOCKS:
         for more in (
             "",
@@ -33,7 +33,7 @@ def answers(source: Any) -> dict[str, bytes]:
             ask(f"view?clock={clock}&width=1200&rows=40&table=self{more}")
         ask(f"symbols?clock={clock}")
         ask(f"locks?clock={clock}")
-    for number in list(range(len(source.functions)))[:MAX_FUNCTIONS]:
+    for number in list(range(len(recording.functions)))[:MAX_FUNCTIONS]:
         for clock in ("cpu", "wall"):
             ask(f"lines?function={number}&clock={clock}")
             ask(f"instructions?function={number}&clock={clock}")

@@ -10,9 +10,11 @@ import time
 from pathlib import Path
 
 import wire
-from flametap.capture.views import Views
+from flametap.analysis.live_code import LiveCode
+from flametap.analysis.views import Views
 from flametap.model import Frame, FrameKind, Function, Status
 from flametap.profile.store import Profile
+from flametap.recording.recording import Process, Recording
 from flametap.symbols.names.table import SymbolTable
 from profiles import apply
 from python_profiles import named
@@ -88,11 +90,11 @@ POLL = 7
 
 
 class PythonSource(Views):
-    """A ProfileSource with ``stacks`` made-up stacks of two threads and a native one."""
+    """A recording of ``stacks`` made-up stacks of two threads and a native one, and its views."""
 
     def __init__(self, stacks: int = 4_000) -> None:
         self._chance = random.Random(5)
-        self._names: dict[int, list[Frame]] = {EVAL_ADDR: [Frame(Function(EVAL, LIBPYTHON))]}
+        self._frames: dict[int, list[Frame]] = {EVAL_ADDR: [Frame(Function(EVAL, LIBPYTHON))]}
         self._numbers = {name: number for number, name in enumerate(GRAPH, 1)}
         profile = Profile()
         traces: dict[tuple[int, ...], int] = {}
@@ -104,7 +106,7 @@ class PythonSource(Views):
             now = 10**9 + at * 5_000_000
             rows.append(wire.interval(thread, trace, now, 10_000_000, 10_000_000))
         blas = wire.frame(1, 0xBBBB)
-        self._names[blas] = [Frame(Function("dgemm_kernel", "libopenblas.so.0"))]
+        self._frames[blas] = [Frame(Function("dgemm_kernel", "libopenblas.so.0"))]
         rows.append(wire.interval(3, 1 + len(traces), 10**9, 2 * 10**9, 2 * 10**9))
         apply(
             profile,
@@ -121,9 +123,14 @@ class PythonSource(Views):
             ],
             intervals=rows,
         )
-        table: SymbolTable = named(profile, self._names)
-        super().__init__(profile, table)
         self.has_ended = False
+        self._show(profile, named(profile, self._frames))
+
+    def _show(self, profile: Profile, table: SymbolTable) -> None:
+        self.profile, self.table = profile, table
+        process = Process(profile, table)
+        process.code = LiveCode(profile, None)
+        super().__init__(Recording(process, self.status))
 
     def _walk(self, name: str) -> list[int]:
         """Return a stack, root first: the loop stands after each run of Python functions."""
@@ -146,16 +153,16 @@ class PythonSource(Views):
         number = self._numbers[name]
         if not line:
             frame = wire.frame(1, 0x1000 * number)
-            self._names[frame] = [Frame(Function(name, place))]
+            self._frames[frame] = [Frame(Function(name, place))]
             return frame
         line += self._chance.choice((1, 2, 2, 2, 5))
         frame = wire.managed_frame(number, line)
         function = Function(name, place, FILES[place], FrameKind.PYTHON)
-        self._names[frame] = [Frame(function, line)]
+        self._frames[frame] = [Frame(function, line)]
         return frame
 
     def status(self) -> Status:
-        """See ``ProfileSource.status``."""
+        """See ``Recording.status``."""
         managed = self.profile.verdicts().managed or {"EXACT": 985, "ENTERING": 10, "TORN": 5}
         return Status(
             pid=4711,
@@ -173,18 +180,6 @@ class PythonSource(Views):
             languages=["Python"] if self.profile.has_managed else [],
             is_final=self.has_ended,
         )
-
-    def wait_newer(self, revision: int, timeout_s: float) -> int:
-        """See ``ProfileSource.wait_newer``."""
-        if revision >= self.profile.revision:
-            time.sleep(min(timeout_s, 0.2))
-        return self.profile.revision
-
-    def set_paused(self, paused: bool) -> None:
-        """See ``ProfileSource.set_paused``."""
-
-    def set_sampling(self, rate_hz: float, budget_percent: float) -> None:
-        """See ``ProfileSource.set_sampling``."""
 
 
 def main() -> None:

@@ -229,7 +229,7 @@ def _read(path: Path) -> Book:
 
 def samples_of(capture: Capture) -> Iterator[Sample]:
     """Return the stacks that were taken, one by one."""
-    profile, table = capture.profile, capture.table
+    profile, table = capture.profile, capture.names
     trie = profile.trie()
     moments = profile.moments()
     intervals, cells = moments.intervals, moments.new_cells

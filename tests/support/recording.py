@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from flametap.analysis.selection import Selection
+from flametap.analysis.views import views_of
 from flametap.capture.capture_options import CaptureOptions
 from flametap.capture.live import Capture
 from flametap.model import Clock, Verdict
@@ -77,7 +78,9 @@ def share_of(capture: Capture, *verdicts: Verdict) -> float:
     """The part of the CPU weight that has one of these verdicts, but for ``TAIL_NS`` of each thread
     without a stack; 0 when there is no CPU weight."""
     weights = capture.status().verdict_cpu_ns
-    tail_ns = min(weights.get(Verdict.NO_STACK.name, 0), TAIL_NS * len(capture.threads()))
+    tail_ns = min(
+        weights.get(Verdict.NO_STACK.name, 0), TAIL_NS * len(capture.profile.thread_infos())
+    )
     total_ns = sum(weights.values()) - tail_ns
     found_ns = sum(weights.get(verdict.name, 0) for verdict in verdicts)
     return found_ns / total_ns if total_ns else 0.0
@@ -86,10 +89,10 @@ def share_of(capture: Capture, *verdicts: Verdict) -> float:
 def stacks(capture: Capture, clock: Clock = Clock.CPU, tid: int | None = None) -> Stacks:
     """The recording's stacks by a clock, of all threads or of the one with kernel id ``tid``."""
     if tid is None:
-        return of_tree(capture.tree(Selection(clock, None)))
-    chosen = frozenset(info.thread_id for info in capture.threads() if info.tid == tid)
-    assert chosen, f"thread {tid} was never seen: {capture.threads()}"
-    return of_tree(capture.tree(Selection(clock, chosen)))
+        return of_tree(views_of(capture.recording).tree(Selection(clock, None)))
+    chosen = frozenset(info.thread_id for info in capture.profile.thread_infos() if info.tid == tid)
+    assert chosen, f"thread {tid} was never seen: {capture.profile.thread_infos()}"
+    return of_tree(views_of(capture.recording).tree(Selection(clock, chosen)))
 
 
 def doubts(capture: Capture) -> str:

@@ -9,7 +9,7 @@ from flametap.analysis.selection import Selection
 
 
 class WideSource(FakeSource):
-    """A ProfileSource whose ``main`` calls ``children`` functions."""
+    """Views whose ``main`` calls ``children`` functions."""
 
     def __init__(self, children: int = 20_000) -> None:
         super().__init__(50)

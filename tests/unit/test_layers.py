@@ -49,7 +49,10 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     ),
     # What was recorded, and the attach that records.
     "profile": ("linux", "model", "wire"),
-    "recording": ("flametap", "errors", "model", "profile", "symbols.names", "wire"),
+    "recording": (
+        *("flametap", "errors", "model", "profile"),
+        *("symbols.locate", "symbols.names", "wire"),
+    ),
     "inject.link": ("errors", "linux", "wire"),
     "inject.direct": ("agent", "errors", "inject.link", "linux", "wire"),
     "inject.frida": ("agent", "errors", "inject.link", "linux"),
@@ -70,10 +73,13 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "web.bundle": (),
     "web.encode_lanes": ("analysis", "model"),
     "export": (
-        *("flametap", "analysis", "errors", "model", "profile"),
+        *("flametap", "analysis", "errors", "model", "profile", "recording"),
         *("symbols.interpreters", "symbols.names", "web.bundle", "web.encode_lanes"),
     ),
-    "web": ("analysis", "errors", "export", "model", "web.bundle", "web.encode_lanes"),
+    "web": (
+        *("analysis", "errors", "export", "model", "recording"),
+        *("web.bundle", "web.encode_lanes"),
+    ),
     "cli": (
         "analysis",
         "capture",
@@ -82,6 +88,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "inject",
         "linux",
         "model",
+        "recording",
         "safety",
         "symbols.interpreters",
         "symbols.jit",
@@ -89,8 +96,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "wire",
     ),
     "cli.commands": (
-        *("agent", "analysis", "capture", "cli", "errors", "linux", "model", "profile", "safety"),
-        *("symbols", "symbols.locate", "symbols.object", "web"),
+        *("agent", "analysis", "capture", "cli", "errors", "export", "linux", "model", "profile"),
+        *("recording", "safety", "symbols", "symbols.locate", "symbols.object", "web"),
     ),
     "cli.main": ("flametap", "cli", "errors"),
     "__main__": ("cli", "cli.main", "linux"),

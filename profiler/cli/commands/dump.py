@@ -238,11 +238,11 @@ def read_stacks(capture: Capture, shown: FrameFilter) -> list[ThreadStack]:
     from ...profile.stacks import ROOT
 
     newest = _newest_leaves(capture)
-    reader = StackReader(capture.profile, capture.table, shown)
-    kernel = capture.table.kernel()
+    reader = StackReader(capture.profile, capture.names, shown)
+    kernel = capture.names.kernel()
     stacks = []
     threads = capture.profile.threads
-    cpu_ns = {info.thread_id: info.cpu_ns for info in capture.threads()}
+    cpu_ns = {info.thread_id: info.cpu_ns for info in capture.profile.thread_infos()}
     counters = capture.status().counters
     holders = HeldWaits(capture.profile.lock_intervals()).last()
     for thread_id, leaf in newest.items():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import click
 
@@ -51,7 +50,7 @@ def export_file(
     planned = plan(outputs, formats)
     if any(map(is_kept, planned)):
         raise UsageError("the recording is such a file already", "copy it, or name another format")
-    from ...capture.opened import open_recording
+    from ...recording.opened import open_recording
 
     what = OutputOptions(
         clock=Clock(clock),
@@ -61,8 +60,7 @@ def export_file(
         shown=shown,
         span_s=span,
     )
-    opened: Any = open_recording(path)
-    write_outputs(opened, planned, what, Progress(quiet=quiet))
+    write_outputs(open_recording(path), planned, what, Progress(quiet=quiet))
     return 0
 
 

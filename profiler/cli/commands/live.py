@@ -25,7 +25,7 @@ from ..options import (
 )
 from ..outputs import plan
 from ..progress import Progress
-from ..recording import OutputOptions, finish, page_exports, watch
+from ..recording import OutputOptions, finish, watch
 from ..signals import EXIT_CODE, Interrupted, Interrupts
 from ..streams import print_line
 from ..targets import find_target
@@ -91,13 +91,15 @@ def live(
             ):
                 from flametap.web.server import serve
 
+                from ...analysis.views import views_of
+
                 # Before the attach: a port in use is an error without an attach.
                 token = secrets.token_urlsafe(TOKEN_BYTES)
                 # pyright reads files here and below build/types, and takes them for two.
-                source: Any = capture
-                exports: Any = page_exports(capture)
+                views: Any = views_of(capture.recording)
+                controls: Any = capture
                 view = "gil=1" if only_gil else ""
-                server = serve(source, host, port, token, view=view, exports=exports)
+                server = serve(views, host, port, token, view=view, controls=controls)
                 if server.is_exposed:
                     progress.warn(EXPOSED.format(host=host))
                 try:

@@ -12,7 +12,6 @@ from ...linux import heaps
 from .. import browser
 from ..options import page_options
 from ..progress import Progress
-from ..recording import page_exports
 from ..signals import Interrupts
 from ..streams import print_line
 from .live import EXPOSED, TOKEN_BYTES
@@ -28,18 +27,19 @@ def open_file(path: str, host: str, port: int, no_open: bool, quiet: bool) -> in
     The program need not run any more, nor be on this machine. Prints the page's address to stdout.
     Ctrl-C ends it.
     """
-    from ...capture.opened import open_recording
+    from ...recording.opened import open_recording
 
     heaps.keep_small()
     progress = Progress(quiet=quiet)
     opened = open_recording(path)
     from flametap.web.server import serve
 
+    from ...analysis.views import views_of
+
     with Interrupts() as interrupts:
         # pyright reads files here and below build/types, and takes them for two.
-        source: Any = opened
-        exports: Any = page_exports(source)
-        server = serve(source, host, port, secrets.token_urlsafe(TOKEN_BYTES), exports=exports)
+        views: Any = views_of(opened)
+        server = serve(views, host, port, secrets.token_urlsafe(TOKEN_BYTES))
         if server.is_exposed:
             progress.warn(EXPOSED.format(host=host))
         try:

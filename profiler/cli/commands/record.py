@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from ...capture.launch import Launched
     from ...capture.live import Capture
 
-DEFAULT_OUTPUT = "flametap-%p-%t.speedscope.json"
+DEFAULT_OUTPUT = "%n-%p-%t.flametap"
 
 
 PROGRAM = "flametap.program"  # key in the context's meta for the words after --
@@ -67,8 +67,8 @@ class WithProgram(click.Command):
 )
 @duration_option("How long to record: seconds, or 500ms, 2m, 1h. Without it, until Ctrl-C.")
 @output_options(
-    "The file to write; may be given several times. - is stdout; %p in the name is the "
-    f"process id, %t the time.  [default: {DEFAULT_OUTPUT}]",
+    "The file to write; may be given several times. - is stdout; in the name, %n is the program, "
+    f"%p the process id, %t the time.  [default: {DEFAULT_OUTPUT}]",
     "Format of the file: flametap (the whole recording, for `flametap open`), html, svg,"
     " speedscope, firefox or folded. Without it, the file's name decides.",
 )

@@ -13,6 +13,7 @@ from flametap.analysis.frame_filter import FrameFilter, Language
 from flametap.analysis.live_code import LiveCode
 from flametap.analysis.selection import Selection
 from flametap.model import Clock, Frame, Function
+from flametap.recording.recording import Process
 from flametap.symbols.symbolizer import Symbolizer
 from python_profiles import HANDLE, HANDLE_ADDR, HANDLE_ADDR_2, NAMES, named, python_profile
 
@@ -26,7 +27,8 @@ def view_of(
     table = named(profile, NAMES | places)
     symbolizer = Symbolizer(table, None, cache_dir=folder / "cache")
     request.addfinalizer(symbolizer.close)
-    return CodeView(profile, table, LiveCode(profile, symbolizer)), table.function_id(function)
+    process = Process(profile, table, LiveCode(profile, symbolizer))
+    return CodeView(process), table.function_id(function)
 
 
 def test_lines_have_text_and_the_weight_of_what_is_hidden_below(

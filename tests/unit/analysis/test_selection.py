@@ -8,9 +8,10 @@ from flametap.analysis.calltree import build
 from flametap.analysis.lock_waits import lock_waits
 from flametap.analysis.node_weights import node_weights
 from flametap.analysis.selection import Selection, Span
-from flametap.capture.views import Views
+from flametap.analysis.views import Views
 from flametap.model import Clock
 from gil_profiles import gil_profile
+from recordings import recorded
 
 S = 10**9
 ALL_CLOCKS = pytest.mark.parametrize("clock", list(Clock))
@@ -40,7 +41,7 @@ def test_two_halves_have_the_whole_weight_in_each_view(clock: Clock) -> None:
     profile, table = gil_profile()
     half, end = profile.duration_ns // 2, profile.duration_ns
     spans = [Span(0, half), Span(half, end)]
-    views = Views(profile, table)
+    views = Views(recorded(profile, table))
     whole = build(profile, table, clock).total_ns[0]
     trees = [views.tree(Selection(clock, span=span)).total_ns[0] for span in spans]
     weights = [node_weights(profile, table, Selection(clock, span=span)).sum_ns for span in spans]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flametap.capture.cost import Certificate
 from flametap.model import Status
+from flametap.recording.cost import Certificate
 
 
 def a_status() -> Status:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flametap.capture.figures import counted, short_time, three_digits
+from flametap.recording.figures import counted, short_time, three_digits
 
 
 @pytest.mark.parametrize(

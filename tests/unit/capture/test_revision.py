@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import wire
 from flametap.capture.live import Capture
-from flametap.capture.revision import Revision
 from flametap.model import Frame, Function
 from flametap.profile.store import Profile
+from flametap.recording.revision import Revision
 from flametap.symbols.names.table import SymbolTable
 from flametap.wire.decoder import Decoder
 
@@ -62,7 +62,7 @@ def test_close_wakes_who_waits() -> None:
 
         def wait() -> int:
             waiting.set()
-            return capture.wait_newer(0, PATIENCE_S)
+            return capture.recording.wait_newer(0, PATIENCE_S)
 
         found = pool.submit(wait)
         assert waiting.wait(PATIENCE_S)

@@ -38,5 +38,11 @@ def test_same_output_twice(tmp_path: Path) -> None:
 
 
 def test_patterns_are_filled_in() -> None:
-    path = Output("out-%p-%t-100%%-%x.folded", "folded").path_for(42, 0.0)
-    assert re.fullmatch(r"out-42-\d{8}-\d{6}-100%-%x\.folded", path)
+    path = Output("out-%n-%p-%t-100%%-%x.folded", "folded").path_for("a b/c", 42, 0.0)
+    assert re.fullmatch(r"out-a_b_c-42-\d{8}-\d{6}-100%-%x\.folded", path)
+
+
+@pytest.mark.parametrize("program", ["", "..", "-rf", "/"])
+def test_name_of_a_program_never_leads_elsewhere(program: str) -> None:
+    path = Output("%n-%p.flametap", "flametap").path_for(program, 42, 0.0)
+    assert re.fullmatch(r"\w+-42\.flametap", path)

@@ -15,12 +15,11 @@ from flametap.analysis.annotation import ModuleSymbols, SymbolReport
 from flametap.analysis.frame_filter import FrameFilter, Language
 from flametap.analysis.module_shares import ModuleShare
 from flametap.analysis.own_frames import NO_PYTHON_FUNCTION
-from flametap.cli import recording
 from flametap.cli.commands.dump import read_stacks
 from flametap.cli.dump_json import as_object
 from flametap.cli.dump_text import as_lines, as_python_lines
-from flametap.cli.progress import Progress, duration, recording_line
-from flametap.cli.recording import OutputOptions, summary, symbol_lines
+from flametap.cli.progress import Progress, recording_line
+from flametap.cli.recording import OutputOptions, symbol_lines
 from flametap.cli.thread_stack import FOR_A_CPU, FOR_THE_LOCK, ThreadStack
 from flametap.model import (
     Clock,
@@ -30,8 +29,9 @@ from flametap.model import (
     Status,
     SymbolSource,
     ThreadInfo,
-    Verdict,
 )
+from flametap.recording.figures import duration
+from flametap.recording.summary import summary_of
 from python_profiles import HANDLE, SERVE, python_profile
 
 
@@ -45,7 +45,7 @@ def test_summary_tells_trust_and_losses() -> None:
         ThreadInfo(1, 7, "demo", 1, 1, 0, False, ""),
         ThreadInfo(2, 8, "worker", 1, 1, 0, False, "", signals_blocked=True),
     ]
-    assert summary(status, 1_500_000_000, threads, OutputOptions()) == [
+    assert summary_of(status, 1_500_000_000, threads, "") == [
         "recorded 2.0 s of 2 threads: 1.5 s of CPU time in 150 samples, and 1,050 looks at "
         "sleeping threads",
         "90.0% of it in complete stacks; the rest: 9.0% code without unwind information, "
@@ -74,7 +74,9 @@ def test_summary_tells_trust_and_losses() -> None:
 def test_summary_of_an_idle_process_points_to_another_clock(what: OutputOptions, said: str) -> None:
     status = Status(7, "demo", "ended", duration_ns=2_000_000_000, samples=1)
     status.verdict_cpu_ns = {"NO_STACK": 10}
-    lines = summary(status, 310_000, [ThreadInfo(1, 7, "demo", 1, 1, 0, False, "")], what)
+    lines = summary_of(
+        status, 310_000, [ThreadInfo(1, 7, "demo", 1, 1, 0, False, "")], what.waiting_is_shown_by
+    )
     assert lines == [
         "recorded 2.0 s of 1 thread: 0.31 ms of CPU time in 0 samples, and 1 look at "
         "sleeping threads",
@@ -255,8 +257,7 @@ def test_dump_reads_stacks_through_the_filter() -> None:
     capture: Any = SimpleNamespace(
         pid=101,
         profile=profile,
-        table=table,
-        threads=profile.thread_infos,
+        names=table,
         status=lambda: SimpleNamespace(counters={}),
     )
     main, blas = read_stacks(capture, FrameFilter(Language.PYTHON))
@@ -274,12 +275,12 @@ def test_summary_says_what_is_wrong_with_python_frames() -> None:
     status.verdict_cpu_ns = {"COMPLETE": 1_000}
     status.languages = ["Python"]
     status.managed_verdict_cpu_ns = {"EXACT": 600, "REPAIRED": 100, "TORN": 60, "DEPTH": 40}
-    assert summary(status, 1_500_000_000, [], OutputOptions())[1] == (
+    assert summary_of(status, 1_500_000_000, [], "")[1] == (
         "87.5% of the Python time has all its Python functions; the rest: 7.5% read while they "
         "changed, 5.0% deeper than the limit"
     )
     status.managed_verdict_cpu_ns = {"EXACT": 600, "ENTERING": 100}
-    assert len(summary(status, 1_500_000_000, [], OutputOptions())) == 1
+    assert len(summary_of(status, 1_500_000_000, [], "")) == 1
 
 
 def test_dump_as_json() -> None:
@@ -303,10 +304,6 @@ def test_dump_as_json() -> None:
     }
     main = document["threads"][3]["frames_leaf_first"][2]
     assert (main["file"], main["line"], main["function_file"]) == ("main.inc", 41, "demo.c")
-
-
-def test_cut_reasons_cover_every_verdict_that_is_not_whole() -> None:
-    assert {v for v in Verdict if not v.is_complete} == set(recording.CUT_BY)
 
 
 def test_modules_say_their_share_and_what_they_lack() -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any, cast
-
 import wire
 from flametap.analysis.calltree import build
 from flametap.cli.python_lines import collector_lines, gil_lines
@@ -16,10 +13,7 @@ from flametap.wire.abi import MARK_COLLECTING, MARK_LOCK_AWAITED, MARK_LOCK_HELD
 from gil_profiles import MS, NAMES, PARSE_ADDR, at, gil_profile
 from profiles import apply, small_profile
 from python_profiles import EVAL_ADDR, MAIN_ADDR, named
-
-
-def capture(profile: Profile, table: SymbolTable) -> Any:
-    return cast(Any, SimpleNamespace(profile=profile, table=table))
+from recordings import recorded
 
 
 def one_thread(marks: int, waits_ms: int = 0) -> tuple[Profile, SymbolTable]:
@@ -41,23 +35,23 @@ def one_thread(marks: int, waits_ms: int = 0) -> tuple[Profile, SymbolTable]:
 
 
 def test_gil_of_several_threads() -> None:
-    assert gil_lines(capture(*gil_profile())) == [
+    assert gil_lines(recorded(*gil_profile())) == [
         "GIL: held 95.0% of the wall time; 110 ms of 3 threads' time was spent waiting for it, "
         "held meanwhile by python (101) in parse (67%)"
     ]
 
 
 def test_gil_of_one_thread() -> None:
-    assert gil_lines(capture(*one_thread(MARK_LOCK_HELD))) == [
+    assert gil_lines(recorded(*one_thread(MARK_LOCK_HELD))) == [
         "GIL: held 100.0% of the wall time; no thread waited for it"
     ]
-    assert gil_lines(capture(*one_thread(MARK_LOCK_HELD, 100))) == [
+    assert gil_lines(recorded(*one_thread(MARK_LOCK_HELD, 100))) == [
         "GIL: held 50.0% of the wall time; 100 ms of 1 thread's time was spent waiting for it"
     ]
 
 
 def test_no_gil() -> None:
-    assert gil_lines(capture(*small_profile())) == []
+    assert gil_lines(recorded(*small_profile())) == []
 
 
 def test_garbage_collection() -> None:

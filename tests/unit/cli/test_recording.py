@@ -8,16 +8,13 @@ import re
 import signal
 from collections.abc import Callable
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 import pytest
 
+import wire
 from flametap.analysis.calltree import CallTree
-from flametap.analysis.selection import Selection
-from flametap.capture.live import Capture
-from flametap.cli import recording
 from flametap.cli.frame_options import FrameOptions
 from flametap.cli.heaviest import heaviest_lines, nameless_lines
 from flametap.cli.outputs import Output
@@ -26,14 +23,14 @@ from flametap.cli.recording import OutputOptions, finish, watch
 from flametap.cli.signals import Interrupted, Interrupts
 from flametap.cli.start import start
 from flametap.errors import NoSamplesError
-from flametap.model import (
-    Clock,
-    FrameKind,
-    Function,
-    Status,
-    ThreadInfo,
-)
+from flametap.model import Clock, Frame, FrameKind, Function, Status
+from flametap.profile.store import Profile
+from flametap.recording.recording import Process, Recording
+from flametap.symbols.names.table import SymbolTable
+from profiles import apply
+from python_profiles import named
 
+START_NS = 10**9
 # main (1 ns of its own) ─┬─ crunch (6)
 #                         └─ idle (0) ── libx.so+0x10 (3)
 TREE = CallTree(
@@ -65,38 +62,48 @@ NAMELESS = [
 ]
 
 
-class PlayedProfile:
-    def __init__(self, cpu_ns: int) -> None:
-        self.cpu_ns = cpu_ns
-        self.has_lock = False
-        self.start_ns = self.now_ns = 0
-
-    def total_ns(self, clock: Clock) -> int:
-        return self.cpu_ns if clock is Clock.CPU else 1_000_000_000
-
-    def leaf_weights(
-        self,
-        clock: Clock,
-        thread_ids: frozenset[int] | None,
-        t0_ns: int | None = None,
-        t1_ns: int | None = None,
-        *,
-        holding: bool = False,
-    ) -> Any:
-        weight = self.total_ns(clock) if thread_ids is None or thread_ids else 0
-        weight *= not holding
-        return type("Leaves", (), {"total": weight})
+def played(cpu_ns: int) -> tuple[Profile, SymbolTable]:
+    """What TREE is made of, in two threads; without CPU time, both only wait."""
+    profile = Profile()
+    places = [wire.frame(1, 0x1000 * at) for at in range(1, 5)]
+    main, crunch, idle, unknown = places
+    shares = [(1, 1, 1), (1, 2, 6), (2, 3, 3)] if cpu_ns else []
+    waits = [] if cpu_ns else [(1, 1), (2, 1)]
+    apply(
+        profile,
+        START_NS + 10**9,
+        modules=[wire.module(1, "/opt/demo")],
+        threads=[wire.thread(1, 7, "demo"), wire.thread(2, 8, "x")],
+        traces=[
+            wire.trace(1, [main]),
+            wire.trace(2, [crunch, main]),
+            wire.trace(3, [unknown, idle, main]),
+        ],
+        intervals=[
+            *(
+                wire.interval(thread, trace, START_NS, cpu_ns * part // 10, cpu_ns * part // 10)
+                for thread, trace, part in shares
+            ),
+            *(
+                wire.interval(thread, trace, START_NS, 10**9, 0, wire.PARKED)
+                for thread, trace in waits
+            ),
+        ],
+    )
+    names = {place: [Frame(each)] for place, each in zip(places, TREE.functions, strict=True)}
+    return profile, named(profile, names)
 
 
 class PlayedCapture:
     """Does what the command line asks of a capture, and keeps a diary."""
 
-    pid, command, table = 7, "demo", None
+    pid, command = 7, "demo"
 
     keeper = None
 
     def __init__(self, *, cpu_ns: int = 500_000_000, ends: bool = False) -> None:
-        self.profile = PlayedProfile(cpu_ns)
+        self.profile, self.names = played(cpu_ns)
+        self.recording = Recording(Process(self.profile, self.names), self.status)
         self.diary: list[str] = []
         self.ends = ends
         self.unnamed_polls = 2
@@ -120,16 +127,6 @@ class PlayedCapture:
         self._note("name")
         self.unnamed_polls -= 1
         return self.unnamed_polls < 0
-
-    def threads(self) -> list[ThreadInfo]:
-        return [
-            ThreadInfo(1, 7, "demo", 1, 1, 0, False, ""),
-            ThreadInfo(2, 8, "x", 1, 1, 0, True, ""),
-        ]
-
-    def tree(self, selection: Selection) -> CallTree:
-        self._note(f"tree {selection.clock.value}")
-        return TREE
 
     def status(self) -> Status:
         return Status(7, "demo", "recording", reason="the target exited" if self.ends else "")
@@ -209,7 +206,7 @@ def test_finish_names_everything_and_writes(out: io.StringIO, written: list[str]
     capture = PlayedCapture()
     with Interrupts() as interrupts:
         assert conclude(capture, interrupts, out) == 0
-    assert capture.diary == ["stop", "name", "name", "name", "tree cpu"]
+    assert capture.diary == ["stop", "name", "name", "name"]
     assert written == ["o.folded"]
     assert "wrote o.folded" in out.getvalue()
 
@@ -242,14 +239,16 @@ def test_frames_without_names_are_told_if_they_matter() -> None:
     assert "most of them in generated code: 'flametap" in nameless_lines(jit, 7)[0]
 
 
-def test_page_and_quiet_have_no_table(out: io.StringIO, written: list[str]) -> None:
+def test_page_and_quiet_have_no_table(
+    out: io.StringIO, written: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     with Interrupts() as interrupts:
         conclude(PlayedCapture(), interrupts, out, OutputOptions(has_page=True))
         assert "of their own" not in out.getvalue()
         capture = PlayedCapture()
         output = [Output("o.folded", "folded")]
+        monkeypatch.setattr("flametap.analysis.views.views_of", None)  # it makes no tree
         finish(cast(Any, capture), output, OutputOptions(), interrupts, Progress(quiet=True))
-        assert "tree cpu" not in capture.diary
 
 
 def test_first_signal_ends_second_saves_at_once(out: io.StringIO, written: list[str]) -> None:
@@ -259,7 +258,7 @@ def test_first_signal_ends_second_saves_at_once(out: io.StringIO, written: list[
         interrupt()
         capture.at["name"] = interrupt
         assert conclude(capture, interrupts, out) == 130
-    assert capture.diary == ["stop", "name", "tree cpu"]
+    assert capture.diary == ["stop", "name"]
     assert written == ["o.folded"]
 
 
@@ -322,7 +321,7 @@ def test_process_without_a_gil(out: io.StringIO, written: list[str]) -> None:
 
 
 def test_threads_are_chosen_by_id_or_name() -> None:
-    capture = cast(Any, PlayedCapture())
+    capture = PlayedCapture().recording
     assert OutputOptions().thread_ids(capture) is None
     assert OutputOptions(tids=(8,)).thread_ids(capture) == frozenset({2})
     assert OutputOptions(thread_name=re.compile("^de")).thread_ids(capture) == frozenset({1})
@@ -341,9 +340,3 @@ def test_handlers_are_put_back_and_ignored_signals_stay_ignored() -> None:
         assert signal.getsignal(signal.SIGTERM) is before
     finally:
         signal.signal(signal.SIGHUP, former)
-
-
-def test_title_is_short_whatever_the_command() -> None:
-    capture = cast(Capture, SimpleNamespace(command="java -cp " + "x" * 12_000, pid=7))
-    assert len(recording._title(capture)) < 100
-    assert recording._title(capture).endswith("… (7)")

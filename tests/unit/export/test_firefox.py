@@ -33,6 +33,7 @@ from profiles import (
     random_profile,
     small_profile,
 )
+from recordings import recorded
 
 NS_PER_MS = 1e6
 
@@ -110,7 +111,7 @@ def speedscopes(request: ExportRequest) -> dict[str, dict[str, int]]:
 
 def test_threads_in_order_of_time() -> None:
     status = Status(101, "/opt/prog --port 80", "ended", started_s=1e9)
-    file = export(ExportRequest(*small_profile(), title="prog (7)", status=status))
+    file = export(ExportRequest(recorded(*small_profile(), status)))
     main, pool = file["threads"]
     assert [(each["name"], each["tid"], each["pid"]) for each in (main, pool)] == [
         ("main", 101, "101"),
@@ -128,7 +129,7 @@ def test_threads_in_order_of_time() -> None:
 @pytest.mark.parametrize("clock", Clock)
 def test_weights_are_those_of_speedscope(clock: Clock) -> None:
     profile, table = random_profile(random.Random(clock.value))
-    request = ExportRequest(profile, table, Selection(clock))
+    request = ExportRequest(recorded(profile, table), Selection(clock))
     file = export(request)
     ours = {
         f"{each['name']} ({each['tid']})": by_stack(samples(file, each)) for each in file["threads"]
@@ -137,7 +138,7 @@ def test_weights_are_those_of_speedscope(clock: Clock) -> None:
 
 
 def test_counted_in_samples() -> None:
-    request = ExportRequest(*small_profile(), unit="samples")
+    request = ExportRequest(recorded(*small_profile()), unit="samples")
     file = export(request)
     columns = [thread["samples"] for thread in file["threads"]]
     assert [(each["weightType"], sum(each["weight"])) for each in columns] == [
@@ -169,7 +170,7 @@ def test_sample_without_a_stack_ends_what_a_thread_did() -> None:
         wire.interval(1, 1, 21_000_000, 10_000_000, 1_000_000),
         wire.interval(1, 2, 31_000_000, 1_000_000, 1_000_000),
     )
-    (thread,) = export(ExportRequest(profile, table))["threads"]
+    (thread,) = export(ExportRequest(recorded(profile, table)))["threads"]
     columns = thread["samples"]
     start_ms = profile.start_ns / NS_PER_MS
     assert [round(each + start_ms) for each in columns["time"]] == [1, 3, 4, 20, 21, 22, 31, 32]
@@ -186,7 +187,7 @@ def test_rows_that_overlap_are_moved_back() -> None:
         wire.interval(1, 2, 3_000_000, 2_000_000, 2_000_000),
         now_ns=5_000_000,
     )
-    file = export(ExportRequest(profile, table, Selection(Clock.WALL)))
+    file = export(ExportRequest(recorded(profile, table), Selection(Clock.WALL)))
     columns = file["threads"][0]["samples"]
     assert columns["time"] == [0, 1, 3]
     assert columns["weight"] == [3, 2, 0]
@@ -198,7 +199,7 @@ def test_pause_is_no_part_of_what_was_before(clock: Clock) -> None:
         wire.interval(1, 1, 1_000_000, 9_000_000, 0, wire.PARKED, sysno=232),
         wire.interval(1, 1, 15_000_000, 1_000_000, 0, wire.PARKED, sysno=232),
     )
-    (thread,) = export(ExportRequest(profile, table, Selection(clock)))["threads"]
+    (thread,) = export(ExportRequest(recorded(profile, table), Selection(clock)))["threads"]
     columns = thread["samples"]
     assert [each is None for each in columns["stack"]] == [False, True, False, True]
     assert np.diff(columns["time"]).round().tolist() == [9, 5, 1]
@@ -214,7 +215,7 @@ def test_pause_is_no_part_of_what_was_before(clock: Clock) -> None:
     ],
 )
 def test_cpu_use_is_told_where_running_threads_count(selection: Selection, has: bool) -> None:
-    file = export(ExportRequest(*gil_profile(), selection))
+    file = export(ExportRequest(recorded(*gil_profile()), selection))
     assert file["threads"]
     assert all(("threadCPUDelta" in each["samples"]) is has for each in file["threads"])
 
@@ -228,7 +229,7 @@ def test_many_threads_at_once_are_not_put_one_after_another(
         wire.interval(1, 1, 1_000_000, 5_000_000, 5_000_000),
         now_ns=6_000_000,
     )
-    file = export(ExportRequest(profile, table))
+    file = export(ExportRequest(recorded(profile, table)))
     more = next(each for each in file["threads"] if each["name"] == "[more threads]")
     columns = more["samples"]
     rows = zip(columns["time"], columns["weight"], strict=True)
@@ -243,7 +244,7 @@ def test_range_is_all_that_the_viewer_shows() -> None:
     )
     start_ns = profile.start_ns
     span = Span(5_000_000 - (start_ns - 1_000_000), 8_000_000 - (start_ns - 1_000_000))
-    file = export(ExportRequest(profile, table, Selection(span=span)))
+    file = export(ExportRequest(recorded(profile, table), Selection(span=span)))
     meta = file["meta"]
     assert (meta["profilingStartTime"], round(meta["profilingEndTime"])) == (
         span.start_ns / NS_PER_MS,
@@ -256,13 +257,13 @@ def test_range_is_all_that_the_viewer_shows() -> None:
 
 def test_thread_without_a_row_in_the_range_is_empty() -> None:
     """Sums and rows of a range may differ by what rounding takes from a start time."""
-    request = ExportRequest(*small_profile())
+    request = ExportRequest(recorded(*small_profile()))
     samples = firefox._Timed(request)(99, Tables(LeafStacks(request)))
     assert len(samples.stack) == len(samples.time_ms) == 0
 
 
 def test_functions_have_file_line_module_and_category() -> None:
-    file = export(ExportRequest(*small_profile(), Selection(Clock.WALL)))
+    file = export(ExportRequest(recorded(*small_profile()), Selection(Clock.WALL)))
     shared, names = file["shared"], file["shared"]["stringArray"]
     functions, frames = shared["funcTable"], shared["frameTable"]
     categories = [each["name"] for each in file["meta"]["categories"]]
@@ -286,24 +287,24 @@ def test_javascript_can_be_shown_alone() -> None:
     for address_id, frame in profile.news().addresses:
         kind = FrameKind.JAVASCRIPT if frame.addr == 0x1000 else FrameKind.NATIVE
         table.set(address_id, [Frame(Function(f"f{frame.addr:x}", "", "a.js", kind), 1)])
-    file = export(ExportRequest(profile, table))
+    file = export(ExportRequest(recorded(profile, table)))
     assert file["shared"]["funcTable"]["isJS"] == [True, False]
     assert not file["meta"]["usesOnlyOneStackType"]
-    assert export(ExportRequest(*small_profile()))["meta"]["usesOnlyOneStackType"]
+    assert export(ExportRequest(recorded(*small_profile())))["meta"]["usesOnlyOneStackType"]
 
 
 def test_notes_and_cost_are_facts_about_the_profile() -> None:
-    request = ExportRequest(*small_profile(), notes=("3 intervals lost",), cost={"signals": 7})
-    (section,) = export(request)["meta"]["extra"]
-    assert [(each["label"], each["value"]) for each in section["entries"]] == [
-        ("counted", "cpu time of the whole recording"),
-        ("note 1", "3 intervals lost"),
-        ("signals", "7"),
-    ]
+    status = Status(7, "prog", "ended", notes=["3 intervals lost"])
+    status.counters["signals_sent"] = 7
+    (section,) = export(ExportRequest(recorded(*small_profile(), status)))["meta"]["extra"]
+    facts = {each["label"]: each["value"] for each in section["entries"]}
+    assert facts["counted"] == "cpu time of the whole recording"
+    assert "3 intervals lost" in [value for label, value in facts.items() if "note" in label]
+    assert facts["signals_sent"] == "7"
 
 
 def test_empty_profile() -> None:
-    file = export(ExportRequest(Profile(), SymbolTable()))
+    file = export(ExportRequest(recorded(Profile(), SymbolTable())))
     assert (file["threads"], file["shared"]["stackTable"]["length"]) == ([], 0)
 
 
@@ -312,7 +313,7 @@ def test_names_of_any_bytes() -> None:
     for address_id, _ in profile.news().addresses:
         table.set(address_id, [Frame(Function('a\udc80"\x1b\x9b\n', "m\udc80", "f\udc80"), 1)])
     stream = io.BytesIO()
-    firefox.write(ExportRequest(profile, table, title="t\udc80"), stream)
+    firefox.write(ExportRequest(recorded(profile, table, Status(7, "t\udc80", "ended"))), stream)
     assert not set(stream.getvalue()) & {*range(32), 127}
     assert b"\xc2\x9b" not in stream.getvalue()
     assert 'a?"\x1b\x9b\n' in json.loads(stream.getvalue())["shared"]["stringArray"]

@@ -17,6 +17,7 @@ from flametap.model import Clock, Frame, Function
 from flametap.profile.store import Profile
 from flametap.symbols.names.table import SymbolTable
 from profiles import MAIN_ADDR, NAMES, name_addresses, random_profile, small_profile
+from recordings import recorded
 
 
 def lines_of(request: ExportRequest) -> list[str]:
@@ -29,7 +30,7 @@ def lines_of(request: ExportRequest) -> list[str]:
 
 def test_folded_text() -> None:
     # Exactly: 1.1, 0.4, 0.7, 2.3 and 11.5 µs. The 0.7 of main;prog+0x1040 went into its neighbours.
-    assert lines_of(ExportRequest(*small_profile())) == [
+    assert lines_of(ExportRequest(recorded(*small_profile()))) == [
         "[truncated];work 1",
         "[unattributed] 1",
         "main;work 3",
@@ -38,7 +39,7 @@ def test_folded_text() -> None:
 
 
 def test_folded_by_thread_in_samples() -> None:
-    request = ExportRequest(*small_profile(), by_thread=True, unit="samples")
+    request = ExportRequest(recorded(*small_profile()), by_thread=True, unit="samples")
     assert lines_of(request) == [
         "main (101);[truncated];work 1",
         "main (101);[unattributed] 1",
@@ -50,7 +51,9 @@ def test_folded_by_thread_in_samples() -> None:
 
 
 def test_folded_wall_shows_system_calls() -> None:
-    lines = lines_of(ExportRequest(*small_profile(), Selection(Clock.WALL, frozenset({2}))))
+    lines = lines_of(
+        ExportRequest(recorded(*small_profile()), Selection(Clock.WALL, frozenset({2})))
+    )
     assert lines == ["main;epoll_wait;[epoll_wait] 5000", "main;work;clamp 10"]
 
 
@@ -65,20 +68,20 @@ def test_names_are_made_to_fit_the_format(monkeypatch: pytest.MonkeyPatch) -> No
     for name, expected in names.items():
         monkeypatch.setitem(NAMES, MAIN_ADDR, [Frame(Function(name, "prog"))])
         profile, table = small_profile()
-        lines = lines_of(ExportRequest(profile, table))
+        lines = lines_of(ExportRequest(recorded(profile, table)))
         assert any(line.startswith(f"{expected};work ") for line in lines)
 
 
 def test_without_any_names_modules_and_addresses_stand_in() -> None:
     profile, _ = small_profile()
-    lines = lines_of(ExportRequest(profile, SymbolTable(profile.locate)))
+    lines = lines_of(ExportRequest(recorded(profile, SymbolTable(profile.locate))))
     assert "prog+0x1000;prog+0x1010 11" in lines
 
 
 @pytest.mark.parametrize("clock", Clock)
 def test_sums_equal_the_profiles(clock: Clock) -> None:
     profile, table = random_profile(random.Random(clock.value))
-    request = ExportRequest(profile, table, Selection(clock), by_thread=True)
+    request = ExportRequest(recorded(profile, table), Selection(clock), by_thread=True)
     threads: Counter[str] = Counter()
     for line in lines_of(request):
         match = re.fullmatch(r"(.*) (\d+)", line)
@@ -98,17 +101,17 @@ def test_sums_equal_the_profiles(clock: Clock) -> None:
 
 def test_samples_add_up() -> None:
     profile, table = random_profile(random.Random(7))
-    lines = lines_of(ExportRequest(profile, table, Selection(Clock.WALL), unit="samples"))
+    lines = lines_of(ExportRequest(recorded(profile, table), Selection(Clock.WALL), unit="samples"))
     assert sum(int(line.rsplit(" ", 1)[1]) for line in lines) == profile.samples
 
 
 def test_empty_profile_is_an_empty_file() -> None:
-    assert lines_of(ExportRequest(Profile(), SymbolTable())) == []
+    assert lines_of(ExportRequest(recorded(Profile(), SymbolTable()))) == []
 
 
 def test_names_that_come_late_are_used() -> None:
     profile, _ = small_profile()
     table = SymbolTable(profile.locate)
-    assert "main;work 3" not in lines_of(ExportRequest(profile, table))
+    assert "main;work 3" not in lines_of(ExportRequest(recorded(profile, table)))
     name_addresses(profile, table)
-    assert "main;work 3" in lines_of(ExportRequest(profile, table))
+    assert "main;work 3" in lines_of(ExportRequest(recorded(profile, table)))

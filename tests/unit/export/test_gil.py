@@ -13,12 +13,13 @@ from flametap.export import folded, speedscope
 from flametap.export.request import ExportRequest
 from flametap.model import Clock
 from gil_profiles import MS, gil_profile
+from recordings import recorded
 
 ONLY_GIL = FrameFilter(Language.PYTHON, only_gil=True)
 
 
 def request(clock: Clock, unit: str = "time") -> ExportRequest:
-    return ExportRequest(*gil_profile(), Selection(clock, frames=ONLY_GIL), unit=unit)
+    return ExportRequest(recorded(*gil_profile()), Selection(clock, frames=ONLY_GIL), unit=unit)
 
 
 def written(write: object, asked: ExportRequest) -> bytes:

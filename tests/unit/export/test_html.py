@@ -13,10 +13,8 @@ import pytest
 
 import packed_report
 from flametap.analysis import code_view, live_code
-from flametap.analysis.live_code import LiveCode
 from flametap.analysis.packed_tree import leb128
 from flametap.analysis.selection import Selection, Span
-from flametap.capture.views import Views
 from flametap.export import html
 from flametap.export.request import ExportRequest
 from flametap.model import Clock, Frame, Function, Status
@@ -25,6 +23,7 @@ from flametap.symbols.locate.source_text import SourceText
 from flametap.symbols.names.table import SymbolTable
 from profiles import MAIN_ADDR, NAMES, naive_stacks, random_profile, small_profile
 from python_source import PythonSource
+from recordings import recorded
 
 HOSTILE = "</script><script>alert(1)</script><!-- \u2028 & ]]> \"'\ud800 {{ 7*7 }}"
 
@@ -44,7 +43,9 @@ def names_of(stacks: dict[tuple[Function, ...], int]) -> Counter[tuple[str, ...]
 
 def test_all_clocks_are_in_the_file_whichever_was_asked_for() -> None:
     profile, table = random_profile(random.Random(3))
-    report = packed_report.read(written(ExportRequest(profile, table, Selection(Clock.WALL))))
+    report = packed_report.read(
+        written(ExportRequest(recorded(profile, table), Selection(Clock.WALL)))
+    )
     assert report.clock == "wall"
     for clock in Clock:
         exact = names_of(naive_stacks(profile, table, clock, by_thread=False))
@@ -54,9 +55,8 @@ def test_all_clocks_are_in_the_file_whichever_was_asked_for() -> None:
 
 def test_only_the_chosen_time_and_threads() -> None:
     request = ExportRequest(
-        *small_profile(),
+        recorded(*small_profile(), Status(7, "prog", "recording")),
         Selection(thread_ids=frozenset({1}), span=Span(2_000, 4_300)),
-        status=Status(7, "prog", "recording"),
     )
     report = packed_report.read(written(request))
     assert report.stacks("cpu") == {("main", "work"): 2_300}
@@ -67,7 +67,7 @@ def test_only_the_chosen_time_and_threads() -> None:
 
 
 def test_empty_profile() -> None:
-    report = packed_report.read(written(ExportRequest(Profile(), SymbolTable())))
+    report = packed_report.read(written(ExportRequest(recorded(Profile(), SymbolTable()))))
     assert report.stacks("cpu") == {}
 
 
@@ -98,14 +98,11 @@ def elements(text: str) -> list[tuple[str, dict[str, str | None]]]:
 
 
 def test_names_of_the_target_cannot_break_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = elements(written(ExportRequest(*small_profile())))
+    plain = elements(written(ExportRequest(recorded(*small_profile()))))
     hostile = Function(HOSTILE, HOSTILE, HOSTILE, full_name=HOSTILE)
     monkeypatch.setitem(NAMES, MAIN_ADDR, [Frame(hostile, 10, HOSTILE)])
     status = Status(7, HOSTILE, "recording", reason=HOSTILE, notes=[HOSTILE])
-    profile, table = small_profile()
-    views = Views(profile, table)
-    request = ExportRequest(profile, table, title=HOSTILE, status=status, views=views)
-    text = written(request)
+    text = written(ExportRequest(recorded(*small_profile(), status)))
     assert elements(text) == plain
     report = packed_report.read(text)
     assert HOSTILE.replace("\ud800", "?") in report.names["functions"]["name"]
@@ -120,12 +117,11 @@ def test_report_has_the_code_of_the_heaviest_functions(monkeypatch: pytest.Monke
     text = SourceText([f"line {line}" for line in range(1, 2_000)])
     monkeypatch.setattr(live_code, "read_source", lambda *_: text)
     source = PythonSource(400)
-    profile, table = source.profile, source.table
-    report = packed_report.read(written(ExportRequest(profile, table, views=source)))
+    report = packed_report.read(written(ExportRequest(source.recording)))
     code = report.part("code")
     assert code["functions"]
-    view = code_view.CodeView(profile, table, LiveCode(profile, None))
-    numbers = {function.name: at for at, function in enumerate(table.functions)}
+    view = code_view.CodeView(source.recording.process)
+    numbers = {function.name: at for at, function in enumerate(source.recording.functions)}
     for number, clocks in code["functions"].items():
         function_id = numbers[report.names["functions"]["name"][int(number)]]
         for clock, found in clocks.items():
@@ -138,13 +134,8 @@ def test_report_has_the_code_of_the_heaviest_functions(monkeypatch: pytest.Monke
                 assert code["texts"][str(file)].get(str(line)) == (f"line {line}" if line else None)
 
 
-def test_report_without_views_has_neither_timeline_nor_code() -> None:
-    report = packed_report.read(written(ExportRequest(*small_profile())))
-    assert {"times", "code"}.isdisjoint(report.data)
-
-
 def test_file_names_nothing_outside_of_itself() -> None:
-    text = written(ExportRequest(*small_profile()))
+    text = written(ExportRequest(recorded(*small_profile())))
     for tag, attributes in elements(text):
         for name in ("src", "href"):
             assert (attributes.get(name) or "data:").startswith("data:"), tag

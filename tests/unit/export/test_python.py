@@ -13,6 +13,7 @@ from flametap.export import folded, speedscope
 from flametap.export.request import ExportRequest
 from flametap.model import Clock, Function
 from python_profiles import HANDLE, python_profile
+from recordings import recorded
 
 PYTHON = FrameFilter(Language.PYTHON)
 
@@ -20,7 +21,7 @@ PYTHON = FrameFilter(Language.PYTHON)
 def request(
     frames: FrameFilter = ALL_FRAMES, clock: Clock = Clock.CPU, **options: Any
 ) -> ExportRequest:
-    return ExportRequest(*python_profile(), Selection(clock, frames=frames), **options)
+    return ExportRequest(recorded(*python_profile()), Selection(clock, frames=frames), **options)
 
 
 def folded_lines(**options: Any) -> list[str]:

@@ -13,14 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from flametap.analysis.selection import EVERYTHING, Selection, Span
+from flametap.analysis.selection import Selection, Span
 from flametap.export import svg
 from flametap.export.palette import box_color, root_color, run_color
 from flametap.export.request import ExportRequest
-from flametap.model import Clock, Frame, FrameKind, Function
+from flametap.model import Clock, Frame, FrameKind, Function, Status
 from flametap.profile.store import Profile
 from flametap.symbols.names.table import SymbolTable
 from profiles import MAIN_ADDR, NAMES, random_profile, small_profile
+from recordings import recorded
 
 SVG = "{http://www.w3.org/2000/svg}"
 COLORS = Path(__file__).resolve().parents[3] / "web" / "static" / "model" / "color.js"
@@ -30,6 +31,9 @@ def drawn(request: ExportRequest) -> ET.Element:
     file = io.BytesIO()
     svg.write(request, file)
     return ET.fromstring(file.getvalue())
+
+
+PROG = Status(7, "prog", "ended")
 
 
 def widths(root: ET.Element) -> dict[str, float]:
@@ -44,7 +48,7 @@ def widths(root: ET.Element) -> dict[str, float]:
 
 
 def test_widths_are_shares() -> None:
-    found = widths(drawn(ExportRequest(*small_profile(), title="prog")))
+    found = widths(drawn(ExportRequest(recorded(*small_profile(), PROG))))
     whole = found["all"]
     assert whole == pytest.approx(svg.WIDTH_PX, abs=1)
     assert found["main"] / whole == pytest.approx((1_500 + 2_300 + 700 + 10_000) / 16_000, abs=1e-3)
@@ -53,11 +57,11 @@ def test_widths_are_shares() -> None:
 
 def test_only_what_is_chosen() -> None:
     selection = Selection(Clock.WALL, frozenset({2}), span=Span(0, 10_000))
-    root = drawn(ExportRequest(*small_profile(), selection, title="prog"))
+    root = drawn(ExportRequest(recorded(*small_profile(), PROG), selection))
     assert set(widths(root)) == {"all", "main", "work", "clamp"}
     title = root.find(f"{SVG}title")
     assert title is not None
-    assert title.text == "prog: wall time; 0 s to 1e-05 s of the recording; only pool;1"
+    assert title.text == "prog (7): wall time; 0 s to 1e-05 s of the recording; only pool;1"
 
 
 @pytest.mark.parametrize(
@@ -65,16 +69,16 @@ def test_only_what_is_chosen() -> None:
 )
 def test_names_cannot_break_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(NAMES, MAIN_ADDR, [Frame(Function(name, "prog"))])
-    root = drawn(ExportRequest(*small_profile(), EVERYTHING, title=name))
+    root = drawn(ExportRequest(recorded(*small_profile(), Status(7, name, "ended"))))
     assert {each.tag.removeprefix(SVG) for each in root.iter()} == {
         *("svg", "title", "rect", "text", "g"),
     }
-    assert len(widths(root)) == len(widths(drawn(ExportRequest(*small_profile()))))
+    assert len(widths(root)) == len(widths(drawn(ExportRequest(recorded(*small_profile())))))
 
 
 def test_large_and_empty_profiles() -> None:
-    assert len(widths(drawn(ExportRequest(*random_profile(random.Random(2)))))) > 5
-    assert set(widths(drawn(ExportRequest(Profile(), SymbolTable())))) <= {"all"}
+    assert len(widths(drawn(ExportRequest(recorded(*random_profile(random.Random(2))))))) > 5
+    assert set(widths(drawn(ExportRequest(recorded(Profile(), SymbolTable()))))) <= {"all"}
 
 
 def test_colours_are_the_page_s(require_capability: Callable[[str], str]) -> None:

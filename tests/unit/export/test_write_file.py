@@ -17,10 +17,11 @@ from flametap.export import Format, format_for, write_file
 from flametap.export.request import ExportRequest
 from flametap.model import Clock
 from profiles import small_profile
+from recordings import recorded
 
 
 def request_of(selection: Selection = EVERYTHING, **options: Any) -> ExportRequest:
-    return ExportRequest(*small_profile(), selection, **options)
+    return ExportRequest(recorded(*small_profile()), selection, **options)
 
 
 @pytest.mark.parametrize(
@@ -89,10 +90,9 @@ def test_folder_that_is_not_there_is_an_output_error(tmp_path: Path) -> None:
 
 
 def test_standard_output(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    write_file("-", "speedscope", request_of(title="prog"))
-    assert (
-        json.loads(capfdbinary.readouterr().out)["name"] == "prog, cpu time of the whole recording"
-    )
+    write_file("-", "speedscope", request_of())
+    name = json.loads(capfdbinary.readouterr().out)["name"]
+    assert name.startswith("flametap, cpu time of the whole recording; recorded ")
 
 
 def test_pipe_is_written_to_directly(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from flametap.recording.reader import CUT_OFF, Loaded, load
 from flametap.recording.writer import RecordingWriter
 from flametap.symbols.names.table import SymbolTable
 from profiles import EPOLL_WAIT, MAIN_ADDR, WAIT_ADDR, WORK_ADDR, apply, name_addresses
+from recordings import recorded
 
 STATUS = Status(41, "/opt/prog --all", "ended", reason="stopped", notes=["a note"], is_final=True)
 
@@ -33,7 +34,7 @@ class Made:
         self.profile = Profile()
         self.profile.keep_new()
         self.table = SymbolTable(self.profile.locate)
-        self.writer = RecordingWriter(self.file, self.profile, self.table, lambda: status)
+        self.writer = RecordingWriter(self.file, recorded(self.profile, self.table, status))
         self.ends: list[int] = []
         for step in range(3):
             self.grow(step)

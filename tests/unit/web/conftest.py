@@ -18,6 +18,6 @@ def source() -> FakeSource:
 
 @pytest.fixture
 def client(source: FakeSource) -> FlaskClient:
-    client = create_app(source, TOKEN).test_client()
+    client = create_app(source, TOKEN, controls=source).test_client()
     client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {TOKEN}"
     return client

@@ -15,7 +15,6 @@ import packed_report
 from fake_source import TOKEN
 from flametap.analysis.selection import Selection, Span
 from flametap.export import FORMATS
-from flametap.export.request import ExportRequest
 from flametap.model import Clock, Status
 from flametap.web import exports
 from flametap.web.app import create_app
@@ -31,10 +30,7 @@ def source() -> PythonSource:
 
 @pytest.fixture
 def client(source: PythonSource) -> FlaskClient:
-    def request_of(selection: Selection) -> ExportRequest:
-        return ExportRequest(source.profile, source.table, selection, status=source.status())
-
-    client = create_app(source, TOKEN, exports=request_of).test_client()
+    client = create_app(source, TOKEN).test_client()
     client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {TOKEN}"
     return client
 
@@ -163,13 +159,6 @@ def test_menu_lists_every_format(client: FlaskClient) -> None:
     listed = client.get("/api/exports").get_json()["exports"]
     assert [each["name"] for each in listed] == list(FORMATS)
     assert all(each["label"] and each["about"] for each in listed)
-
-
-def test_page_without_exports_says_so(source: PythonSource) -> None:
-    client = create_app(source, TOKEN).test_client()
-    client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {TOKEN}"
-    assert client.get("/api/exports").get_json() == {"exports": []}
-    assert client.get("/api/export?format=folded").status_code == 404
 
 
 @pytest.mark.parametrize(

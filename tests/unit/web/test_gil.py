@@ -15,8 +15,7 @@ from python_source import PythonSource
 @pytest.fixture
 def client() -> FlaskClient:
     source = PythonSource(10)
-    source.profile, source.table = gil_profile()
-    source.use_symbolizer(None)
+    source._show(*gil_profile())
     client = create_app(source, TOKEN).test_client()
     client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {TOKEN}"
     return client

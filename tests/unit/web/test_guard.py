@@ -20,7 +20,8 @@ BEARER = {"Authorization": f"Bearer {TOKEN}"}
 @pytest.fixture
 def client() -> FlaskClient:
     """A browser that has not been here yet."""
-    return create_app(FakeSource(100), TOKEN).test_client()
+    source = FakeSource(100)
+    return create_app(source, TOKEN, controls=source).test_client()
 
 
 @pytest.fixture

@@ -106,7 +106,9 @@ def test_source_of_a_python_function_has_its_own_lines(
     client: FlaskClient, python: PythonSource
 ) -> None:
     (number,) = (
-        at for at, function in enumerate(python.functions) if function.name == "product_list"
+        at
+        for at, function in enumerate(python.recording.functions)
+        if function.name == "product_list"
     )
     found = view(client, "lines", function=number, language="python")
     lines = found["lines"]

@@ -15,11 +15,13 @@ import pytest
 from flametap.cli.commands import live as command
 from flametap.cli.main import run
 from flametap.cli.signals import Interrupts
+from profiles import small_profile
+from recordings import recorded
 
 
 @contextlib.contextmanager
 def nothing(*_: object) -> Iterator[object]:
-    yield types.SimpleNamespace(command="demo")
+    yield types.SimpleNamespace(command="demo", recording=recorded(*small_profile()))
 
 
 @pytest.mark.parametrize(("options", "waited"), [(["--exit"], 0), ([], 1)])

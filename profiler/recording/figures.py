@@ -20,3 +20,15 @@ def short_time(ns: float) -> str:
 def counted(count: int, noun: str) -> str:
     """Format a count with its noun: ``1 thread``, ``2 threads``."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def duration(seconds: float) -> str:
+    """Format a duration: ``310 ms``, ``4.2 s``, ``3:07 min``, ``1:02:03 h``."""
+    if seconds < 0.9995:
+        return f"{seconds * 1e3:.3g} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes < 60:
+        return f"{minutes}:{rest:02} min"
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02} h"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -9,7 +10,21 @@ import numpy.typing as npt
 
 from ..model import Function, SymbolSource
 from ..symbols.locate.source_text import SourceText
-from .annotation import CodeRow
+
+
+@dataclass(frozen=True)
+class CodeRow:
+    """An instruction."""
+
+    addr: int  # file_addr
+    data: bytes
+    text: str
+    target: str  # the symbol that it calls or refers to, "" if unknown
+    self_ns: int
+    total_ns: int
+    file: str  # source file of the innermost function inlined here
+    line: int  # 0 if unknown
+    inlined: str  # name of the innermost function inlined here, "" if none is
 
 
 class Listing(NamedTuple):
@@ -37,3 +52,19 @@ class CodeSource(Protocol):
             LookupError: they cannot be read, and why.
         """
         ...
+
+
+class NoCode:
+    """What a program has of code before its files are known. A ``CodeSource``."""
+
+    def sources(self) -> list[SymbolSource]:
+        """See ``CodeSource.sources``."""
+        return []
+
+    def text(self, function: Function, file: str) -> SourceText:
+        """See ``CodeSource.text``."""
+        return SourceText(None, "no lines are known")
+
+    def listing(self, function: Function, module_id: int, addrs: npt.NDArray[np.int64]) -> Listing:
+        """See ``CodeSource.listing``."""
+        raise LookupError("its file is unknown")

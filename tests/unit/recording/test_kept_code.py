@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flametap.analysis import kept_code
-from flametap.analysis.annotation import CodeRow
-from flametap.analysis.kept_code import CODE, NO_TEXT, NOT_KEPT, TEXT, KeptCode
 from flametap.model import Function
+from flametap.recording import kept_code
 from flametap.recording.chunks import Chunk
+from flametap.recording.code_source import CodeRow
+from flametap.recording.kept_code import CODE, NO_TEXT, NOT_KEPT, TEXT, KeptCode
 from flametap.symbols.names.table import SymbolTable
 
 WORK = Function("work", "prog", "/src/work.c")
@@ -40,7 +40,7 @@ def test_lines_that_are_kept_have_their_places() -> None:
 
 def test_instructions_are_those_that_were_kept() -> None:
     facts = {"function": 0, "module": 3, "notes": ["cut"]}
-    found = kept(kept_code._chunk(facts, ROWS))
+    found = kept(kept_code.listing_chunk(facts, ROWS))
     assert found.listing(WORK, 3, ADDRS) == (ROWS, ["cut"])
     with pytest.raises(LookupError, match=NOT_KEPT):
         found.listing(WORK, 4, ADDRS)
@@ -75,7 +75,7 @@ def test_many_files_of_many_lines_take_no_memory() -> None:
     "change", [{"texts": []}, {"texts": None}, {"function": 5}, {"error": "why"}]
 )
 def test_instructions_that_make_no_sense_are_not_shown(change: dict[str, Any]) -> None:
-    chunk = kept_code._chunk({"function": 0, "module": 3, "notes": []}, ROWS)
+    chunk = kept_code.listing_chunk({"function": 0, "module": 3, "notes": []}, ROWS)
     found = kept(Chunk(CODE, {**chunk.facts, **change}, chunk.columns))
     with pytest.raises(LookupError):
         found.listing(WORK, 3, ADDRS)

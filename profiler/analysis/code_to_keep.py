@@ -1,0 +1,119 @@
+"""Choose the texts and instructions of what was sampled that a recording's file keeps.
+
+All lines that have a place in a stack are kept, with their surroundings, and the instructions of
+the heaviest functions: a recording opens on machines that have neither the sources nor the program.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..model import Clock, FrameKind, Function
+from ..profile.store import Profile
+from ..recording.chunks import Chunk
+from ..recording.code_source import CodeSource
+from ..recording.kept_code import CODE, TEXT, listing_chunk
+from ..recording.recording import Process
+from ..symbols.names.table import SymbolTable
+from .function_sums import top_functions
+from .function_weights import places
+from .node_weights import node_weights
+from .selection import Selection
+from .source_lines import CONTEXT_LINES
+from .tree_builder import TreeBuilder
+from .tree_view import TreeIndex
+
+MAX_TEXT = 32_000_000  # characters; stored, a fifth of that
+MAX_LISTED = 200  # functions, by self weight, and as many by total weight
+LISTED_S = 2.0  # the CPU time that their instructions may take
+
+
+def code_chunks(process: Process) -> Iterator[Chunk]:
+    """Return what a recording's file keeps of the code of a process, once all names are found."""
+    profile, table, code = process.profile, process.names, process.code
+    yield Chunk(TEXT, {"texts": list(_texts(profile, table, code))})
+    yield from _listings(profile, table, code)
+
+
+def _texts(profile: Profile, table: SymbolTable, code: CodeSource) -> Iterator[list[Any]]:
+    pool = table.pool(profile.n_addresses)
+    functions, files = table.functions, table.line_files
+    columns = (np.array(each, np.int64) for each in (pool.functions, pool.line_files, pool.lines))
+    wanted: dict[tuple[str, str], tuple[Function, set[int]]] = {}
+    rows: list[list[int]] = np.unique(np.stack(list(columns)), axis=1).T.tolist()
+    for number, in_file, line in rows:
+        function = functions[number]
+        file = files[in_file] or function.file
+        wanted.setdefault((function.module, file), (function, set()))[1].add(line)
+    left = MAX_TEXT
+    for (module, file), (function, lines) in wanted.items():
+        text = code.text(function, file)
+        shown: list[int] = []
+        if text.lines is not None and left > 0:
+            shown = _around(lines, len(text.lines))
+            left -= sum(len(text.lines[line - 1]) for line in shown)
+        yield [
+            *(module, file, text.note),
+            None if text.lines is None else len(text.lines),
+            _runs(shown),
+            [text.lines[line - 1] for line in shown] if text.lines is not None else [],
+        ]
+
+
+def _around(lines: Iterable[int], length: int) -> list[int]:
+    near: set[int] = set()
+    for line in lines:
+        if line:
+            near.update(range(max(1, line - CONTEXT_LINES), min(line + CONTEXT_LINES, length) + 1))
+    return sorted(near)
+
+
+def _runs(lines: Sequence[int]) -> list[list[int]]:
+    """Return lines in order as pairs: the first one of each run, and how many there are."""
+    runs: list[list[int]] = []
+    for line in lines:
+        if runs and line == sum(runs[-1]):
+            runs[-1][1] += 1
+        else:
+            runs.append([line, 1])
+    return runs
+
+
+def _listings(profile: Profile, table: SymbolTable, code: CodeSource) -> Iterator[Chunk]:
+    begin_s = time.thread_time()
+    weights = node_weights(profile, table, Selection(Clock.WALL, None))
+    for number in _heaviest(profile, table):
+        if time.thread_time() - begin_s > LISTED_S:
+            return
+        function = table.functions[number]
+        found = places(profile, weights, [number])
+        for module_id in np.unique(found.module_id).tolist():
+            if module_id <= 0:
+                continue
+            addrs = found.addr[found.module_id == module_id]
+            facts: dict[str, Any] = {"function": number, "module": module_id}
+            try:
+                rows, facts["notes"] = code.listing(function, module_id, addrs)
+            except Exception as error:  # a bad file must not raise: the page reports it
+                yield Chunk(CODE, {**facts, "error": str(error)})
+                continue
+            yield listing_chunk(facts, rows)
+
+
+def _heaviest(profile: Profile, table: SymbolTable) -> list[int]:
+    chosen: dict[int, None] = {}
+    builder = TreeBuilder(profile, table)
+    for clock in (Clock.CPU, Clock.WALL):
+        tree = builder.build(Selection(clock, None))
+        kinds = (FrameKind.NATIVE, FrameKind.INLINED)
+        is_native = np.array([each.kind in kinds for each in tree.functions], bool)
+        for by_self in (True, False):
+            found = top_functions(
+                TreeIndex(tree), 0, MAX_LISTED, by_self=by_self, matching=is_native
+            )
+            chosen |= dict.fromkeys(found.function.tolist())
+    return list(chosen)

@@ -1,0 +1,39 @@
+"""Open the file of a recording."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import BinaryIO
+
+from ..errors import InputError
+from .kept_code import CODE, TEXT, KeptCode
+from .reader import load
+from .recording import Process, Recording
+from .revision import Revision
+
+
+def open_recording(path: str) -> Recording:
+    """Open the file of a recording.
+
+    Raises:
+        InputError: it cannot be read, is no recording, or nothing of it makes sense.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            return _opened(file, path)
+    except OSError as error:
+        raise InputError(
+            f"cannot read {path}: {error.strerror or error}",
+            "name a recording that 'flametap record -o NAME.flametap' has made",
+        ) from error
+
+
+def _opened(file: BinaryIO, path: str) -> Recording:
+    loaded = load(file, path, (CODE, TEXT))
+    status = loaded.status
+    try:
+        code = KeptCode(loaded.others, loaded.table, status.symbols)
+    except ValueError as error:
+        raise InputError(f"{path} is damaged: {error}", "record again") from error
+    process = Process(loaded.profile, loaded.table, code)
+    return Recording(process, lambda: status, Revision(lambda: status.revision), loaded.meta)

@@ -1,0 +1,125 @@
+"""What was recorded: the one noun between all that writes and all that reads.
+
+A recorder, or the reader of a file, makes a ``Recording`` and adds to it. Trees, the timeline,
+formats, the page and the command line read it, and never know which of the two it was.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..model import Function, Status
+from ..profile.store import Profile
+from ..symbols.names.table import SymbolTable
+from .code_source import CodeSource, NoCode
+from .revision import Revision
+
+
+@dataclass
+class Process:
+    """One program of a recording.
+
+    Attributes:
+        profile: its threads, modules, stacks and intervals.
+        names: the functions of its stacks.
+        code: its source texts and instructions.
+    """
+
+    profile: Profile
+    names: SymbolTable
+    code: CodeSource = field(default_factory=NoCode)
+
+
+class Recording:
+    """A recording, which may still grow. Any thread may read it.
+
+    Args:
+        process: the program.
+        status: returns its state; without it, that of one that has ended, as far as it is known.
+        changes: counts them; without it, there are none.
+        meta: where and by what it was made; without it, here.
+
+    Attributes:
+        processes: the programs.
+        changes: see above.
+        meta: see above.
+        views: what readers keep of it (``analysis.views_of``).
+    """
+
+    def __init__(
+        self,
+        process: Process,
+        status: Callable[[], Status] | None = None,
+        changes: Revision | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.processes = [process]
+        self._status = status or (lambda: ended(process.profile))
+        self.changes = changes or Revision(lambda: process.profile.revision)
+        self.meta = machine() if meta is None else dict(meta)
+        self.views: Any = None
+
+    @property
+    def process(self) -> Process:
+        """The program that the recording began with."""
+        return self.processes[0]
+
+    def status(self) -> Status:
+        """Return state, counters, verdicts and symbols. Cheap enough for several calls a second."""
+        return self._status()
+
+    @property
+    def functions(self) -> Sequence[Function]:
+        """The functions of all stacks. The index of a function is its id and never changes: the
+        sequence only grows at its end.
+        """
+        return self.process.names.functions
+
+    def function_id(self, function: Function) -> int:
+        """Return the id of a function; a new one is added at the end."""
+        return self.process.names.function_id(function)
+
+    @property
+    def revision(self) -> int:
+        """A number that grows with each change."""
+        return self.changes.current()
+
+    def wait_newer(self, revision: int, timeout_s: float) -> int:
+        """Wait for another revision than the given one, at most ``timeout_s``; return it."""
+        return self.changes.wait_newer(revision, timeout_s)
+
+
+def ended(profile: Profile) -> Status:
+    """Return the state of a recording of which nothing is known but what was sampled."""
+    verdicts = profile.verdicts()
+    return Status(
+        0,
+        "",
+        "ended",
+        duration_ns=profile.duration_ns,
+        revision=profile.revision,
+        samples=profile.samples,
+        verdict_cpu_ns=verdicts.native,
+        managed_verdict_cpu_ns=verdicts.managed,
+        verdict_modules=verdicts.modules,
+        has_gil=profile.has_lock,
+        is_final=True,
+    )
+
+
+def machine() -> dict[str, Any]:
+    """Return where and by what a recording is made."""
+    from .. import __version__
+
+    system = platform.uname()
+    return {
+        "flametap": __version__,
+        "host": system.node,
+        "system": f"{system.system} {system.release}",
+        "machine": system.machine,
+        "made_s": time.time(),
+    }

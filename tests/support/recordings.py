@@ -1,0 +1,13 @@
+"""Recordings of what tests have made up."""
+
+from __future__ import annotations
+
+from flametap.model import Status
+from flametap.profile.store import Profile
+from flametap.recording.recording import Process, Recording, ended
+from flametap.symbols.names.table import SymbolTable
+
+
+def recorded(profile: Profile, names: SymbolTable, status: Status | None = None) -> Recording:
+    """Return a recording of one program, in the state that is given, or that of one that ended."""
+    return Recording(Process(profile, names), lambda: status or ended(profile))
