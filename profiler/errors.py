@@ -10,7 +10,8 @@
     │   └── AttachFailedError     exit 5   the attach was tried and failed
     ├── NoSamplesError            exit 6   nothing was recorded
     ├── LeftBehindError           exit 7   --verify-detach found changes by flametap in the process
-    └── TargetDiedError           exit 7   the target died of a fault while we were attached
+    ├── TargetDiedError           exit 7   the target died of a fault while we were attached
+    └── ChangedError              exit 8   --fail-above: a function has grown by more than that
 
 An error has a message of one line (what happened, and why) and a hint (what to do next). The
 command line prints ``flametap: MESSAGE`` and ``hint: HINT`` to stderr and exits with
@@ -91,3 +92,9 @@ class TargetDiedError(FlametapError):
     """
 
     exit_code = 7
+
+
+class ChangedError(FlametapError):
+    """A function's share has grown by more than the user allows (``diff --fail-above``)."""
+
+    exit_code = 8

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from flametap.analysis.calltree import CallTree
-from flametap.analysis.comparison import Sizes
+from flametap.analysis.comparison import Sizes, sample_ns_of
 from flametap.analysis.selection import Selection, Span
-from flametap.model import Clock, Status
-
-NS_PER_S = 1e9
+from flametap.model import Status
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,7 @@ class Baseline:
 def sizes_of(tree: CallTree, selection: Selection, baseline: Baseline, status: Status) -> Sizes:
     """Return what the weights of a joined tree are compared by."""
     here, there = tree.sides
-    sample_ns = _sample_ns(selection.clock, status)
+    sample_ns = sample_ns_of(selection.clock, status)
     if baseline.is_share:
         return Sizes(float(here.sum()), float(there.sum()), sample_ns, True)
     here_ns = _length_ns(selection.span, status)
@@ -54,17 +52,3 @@ def _length_ns(span: Span | None, status: Status) -> float:
         return float(status.duration_ns)
     begin, end = span.between(0, status.duration_ns)
     return float(max(0, min(end, status.duration_ns) - begin))
-
-
-def _sample_ns(clock: Clock, status: Status) -> float:
-    """Return how much time one sample stands for.
-
-    Sleeping threads are looked at by a rate of its own, and their time is most of the wall time.
-    """
-    rates = {
-        Clock.CPU: status.effective_rate_hz or status.rate_hz,
-        Clock.OFF_CPU: status.look_rate_hz,
-        Clock.WALL: min(status.rate_hz, status.look_rate_hz) or status.rate_hz,
-    }
-    rate = rates[clock] or 100.0
-    return NS_PER_S / min(max(rate, 0.1), 1e6)

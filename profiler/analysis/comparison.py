@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from ..model import Clock, Status
 from .calltree import CallTree, Skeleton
 from .expand import split_by
 from .function_sums import FunctionSums
@@ -35,6 +36,7 @@ AnyInts = npt.NDArray[np.integer]
 Int32s = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 
+NS_PER_S = 1e9
 LIKELY, CERTAIN = 0.05, 0.001  # of the adjusted probability that there is no change
 
 
@@ -275,3 +277,17 @@ def function_changes(
 def difference(here: Ints, there: Ints, sizes: Sizes) -> Floats:
     """Return the difference of weights, each as a part of its side's size."""
     return here / max(sizes.here_ns, 1.0) - there / max(sizes.there_ns, 1.0)
+
+
+def sample_ns_of(clock: Clock, status: Status) -> float:
+    """Return how much time one sample stands for.
+
+    Sleeping threads are looked at by a rate of its own, and their time is most of the wall time.
+    """
+    rates = {
+        Clock.CPU: status.effective_rate_hz or status.rate_hz,
+        Clock.OFF_CPU: status.look_rate_hz,
+        Clock.WALL: min(status.rate_hz, status.look_rate_hz) or status.rate_hz,
+    }
+    rate = rates[clock] or 100.0
+    return NS_PER_S / min(max(rate, 0.1), 1e6)

@@ -21,6 +21,8 @@ NAMES = (
     "record",
     "open",
     "export",
+    "diff",
+    "info",
     "dump",
     "ps",
     "doctor",

@@ -98,6 +98,19 @@ def parse_budget_ppm(text: str) -> int:
     return check_budget_ppm(percent, text)
 
 
+def parse_percent(text: str) -> float:
+    """Parse a number of per cent: ``5``, ``0.5%``. Return per cent.
+
+    Raises:
+        UsageError: not a number from 0 to 100.
+    """
+    match = re.fullmatch(_NUMBER + r"\s*%?", text.strip())
+    percent = float(match[1]) if match else -1.0
+    if not 0 <= percent <= 100:
+        raise UsageError(f"'{text}' is no number of per cent", "give one from 0 to 100: 5%")
+    return percent
+
+
 def parse_range(text: str) -> tuple[float, float | None]:
     """Parse a part of a recording: ``2-5``, ``10-`` or ``-5``. Return seconds; None for its end.
 

@@ -137,12 +137,25 @@ def write_file(path: str, format_name: str, request: ExportRequest) -> None:
         OutputError: the file cannot be written.
     """
     write = FORMATS[format_name].write
+    write_with(path, lambda file: write(request, file))
+
+
+def write_with(path: str, write: Callable[[BinaryIO], None]) -> None:
+    """Write a file, which is complete or not created.
+
+    Args:
+        path: the file; "-" is standard output.
+        write: writes its contents.
+
+    Raises:
+        OutputError: the file cannot be written.
+    """
     try:
         if path == STDOUT:
-            write(request, sys.stdout.buffer)
+            write(sys.stdout.buffer)
             sys.stdout.buffer.flush()
         else:
-            destination.write(path, lambda file: write(request, file))
+            destination.write(path, write)
     except OSError as error:
         raise OutputError(
             f"cannot write standard output: {error.strerror or error}",

@@ -47,9 +47,9 @@ def write_tree(tree: CallTree, file: BinaryIO, request: ExportRequest) -> None:
             if name is None:
                 what = tree.functions[function[node]]
                 text = label(what, line[node], full_filenames=request.full_filenames)
-                name = names[key] = _clean(text)
+                name = names[key] = clean(text)
             if end[node] != function[node]:
-                name = f"{name} … {_clean(tree.functions[end[node]].name)}"
+                name = f"{name} … {clean(tree.functions[end[node]].name)}"
             path = f"{above};{name}" if above else name
         if self_ns[node]:
             total += self_ns[node]
@@ -61,5 +61,6 @@ def write_tree(tree: CallTree, file: BinaryIO, request: ExportRequest) -> None:
         waiting.extend((child, path) for child in reversed(children_of))
 
 
-def _clean(name: str) -> str:
+def clean(name: str) -> str:
+    """Return a name without what separates frames and lines."""
     return name.translate(_CLEAN).strip() or "?"

@@ -8,7 +8,7 @@ Source: SVG 1.1, XML 1.0 (which characters are allowed).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import BinaryIO
 from xml.sax.saxutils import escape
 
@@ -30,18 +30,51 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 def write(request: ExportRequest, file: BinaryIO) -> None:
     """Write a profile as SVG."""
-    for line in _lines(request):
+    index = TreeIndex(request.tree())
+    functions, program = index.tree.functions, request.program
+
+    def color(_: int, function: int) -> str:
+        origin = index.origin(function) if index.has_managed else ""
+        return box_color(functions[function], origin, program)
+
+    def amount(_: int, weight: int) -> str:
+        return _amount(request, weight)
+
+    write_graph(index, f"{request.title}: {request.what}", color, amount, file)
+
+
+def write_graph(
+    index: TreeIndex,
+    title: str,
+    color_of: Callable[[int, int], str],
+    amount_of: Callable[[int, int], str],
+    file: BinaryIO,
+) -> None:
+    """Write a flame graph.
+
+    Args:
+        index: its tree.
+        title: above it.
+        color_of: returns the colour of a box by its node and function.
+        amount_of: returns the weight of a box in words, by its node and weight.
+        file: open for writing.
+    """
+    for line in _lines(index, title, color_of, amount_of):
         file.write(f"{line}\n".encode())
 
 
-def _lines(request: ExportRequest) -> Iterator[str]:
-    index = TreeIndex(request.tree())
+def _lines(
+    index: TreeIndex,
+    title: str,
+    color_of: Callable[[int, int], str],
+    amount_of: Callable[[int, int], str],
+) -> Iterator[str]:
     tree = index.tree
     boxes = visible_boxes(index, 0, WIDTH_PX, MAX_ROWS)
     total = max(1, int(tree.total_ns[0]))
     bottom = HEAD_PX + (boxes.deepest_row + 1) * ROW_PX
     height = bottom + FOOT_PX
-    title = _text(f"{request.title}: {request.what}")
+    title = _text(title)
     yield (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH_PX}" height="{height}"'
         f' viewBox="0 0 {WIDTH_PX} {height}" font-family="system-ui, sans-serif" font-size="11">'
@@ -49,7 +82,6 @@ def _lines(request: ExportRequest) -> Iterator[str]:
     yield f"<title>{title}</title>"
     yield '<rect width="100%" height="100%" fill="#ffffff"/>'
     yield f'<text x="{_PADDING_PX}" y="21" font-size="14" fill="{TEXT}">{title}</text>'
-    program = request.program
     columns = (
         *(boxes.node, boxes.function, boxes.row),
         *(boxes.x_ns, boxes.total_ns, boxes.hidden),
@@ -59,13 +91,11 @@ def _lines(request: ExportRequest) -> Iterator[str]:
     ):
         left, width = x_ns * WIDTH_PX / total, ns * WIDTH_PX / total
         if function >= 0:
-            what = tree.functions[function]
-            name = what.name
+            name = tree.functions[function].name
             end = function if tree.chain_end is None else int(tree.chain_end[node])
             if end != function:
                 name = f"{name} … {tree.functions[end].name}"
-            origin = index.origin(function) if index.has_managed else ""
-            color = box_color(what, origin, program)
+            color = color_of(node, function)
         else:
             name = f"{hidden} narrow functions" if hidden else "all"
             color = run_color() if hidden else root_color()
@@ -73,7 +103,7 @@ def _lines(request: ExportRequest) -> Iterator[str]:
         shown = width - 1 if width > 2.5 else width
         label = _label(name, width)
         yield (
-            f"<g><title>{_text(f'{name}: {_amount(request, ns)}, {ns / total:.2%}')}</title>"
+            f"<g><title>{_text(f'{name}: {amount_of(node, ns)}, {ns / total:.2%}')}</title>"
             f'<rect x="{left:.2f}" y="{top}" width="{shown:.2f}" height="{ROW_PX - 1}"'
             f' fill="{color}"/>'
             + (

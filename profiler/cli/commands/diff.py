@@ -1,0 +1,166 @@
+"""``flametap diff``: what changed between two recordings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+from ...errors import ChangedError, UsageError
+from ...model import Clock
+from ..frame_options import FrameOptions, frame_options
+from ..options import by, clock_option, parse_percent, part_options
+from ..outputs import STDOUT
+from ..progress import Progress
+from ..recording import OutputOptions, refuse_empty
+from ..streams import print_line
+from ..targets import shorten
+
+if TYPE_CHECKING:
+    from ...analysis.difference import Change, Difference
+    from ...recording.recording import Recording
+
+NAME_WIDTH = 60
+MODULE_WIDTH = 30
+LISTED = 20
+EXTENSIONS = {".folded": "folded", ".svg": "svg"}
+
+
+@click.command("diff", short_help="Show what changed between two recordings.")
+@click.argument("before", metavar="BEFORE")
+@click.argument("after", metavar="AFTER")
+@click.option(
+    "-o",
+    "--output",
+    metavar="PATH",
+    help="Also write every stack with both weights: NAME.folded (as difffolded.pl does), or"
+    " NAME.svg, a flame graph of AFTER in which what grew is red and what shrank is blue.",
+)
+@click.option(
+    "--fail-above",
+    metavar="PERCENT",
+    callback=by(parse_percent),
+    help="Exit with code 8 if the share of a function, with what it calls, has grown by more than"
+    " so many percentage points, and by more than chance.",
+)
+@click.option("--all", "is_all", is_flag=True, help="List also changes that may be chance.")
+@clock_option
+@part_options
+@frame_options(lines=False)
+@click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
+def diff(
+    before: str,
+    after: str,
+    output: str | None,
+    fail_above: float | None,
+    is_all: bool,
+    clock: str,
+    tids: tuple[int, ...],
+    thread_name: re.Pattern[str] | None,
+    span: tuple[float, float | None] | None,
+    shown: FrameOptions,
+    quiet: bool,
+) -> int:
+    """Show which functions take another share of the time in AFTER than in BEFORE.
+
+    Both are recordings that `flametap record -o NAME.flametap` has made. A change is listed if it
+    is greater than chance explains: what varies within each recording is taken into account.
+
+    \b
+        flametap diff yesterday.flametap today.flametap
+        flametap diff main.flametap branch.flametap --fail-above 2%
+    """
+    format_name = _format_of(output) if output else ""
+    from ...analysis.difference import Side, difference_of
+    from ...recording.opened import open_recording
+
+    what = OutputOptions(
+        clock=Clock(clock), tids=tids, thread_name=thread_name, shown=shown, span_s=span
+    )
+    recordings = [open_recording(path) for path in (before, after)]
+    progress = Progress(quiet=quiet)
+    for path, recording in zip((before, after), recordings, strict=True):
+        refuse_empty(recording, what)
+        for note in recording.status().notes:
+            progress.warn(f"{path}: {note}")
+    sides = [Side(recording, what.selection(recording)) for recording in recordings]
+    found = difference_of(*sides)
+    if not quiet:
+        for line in table_lines(found, what.clock, is_all=is_all):
+            print_line(line)
+    if output:
+        _write(output, format_name, found, recordings[1])
+        progress.say(f"wrote {output}")
+    if fail_above is not None:
+        _fail_above(found.total, fail_above)
+    return 0
+
+
+def table_lines(found: Difference, clock: Clock, *, is_all: bool = False) -> list[str]:
+    """Format what changed: functions by their own time, then with what they call."""
+    lines: list[str] = []
+    for title, changes in (
+        (f"{clock.value} time of their own", found.own),
+        (f"{clock.value} time with what they call", found.total),
+    ):
+        listed = [each for each in changes if each.grade or is_all][:LISTED]
+        if not listed:
+            lines.append(f"{title}: no function changed by more than chance")
+            continue
+        lines.append(f"{title}:")
+        lines.append("    points   before    after     s/s before     after  function")
+        lines += [_row(each) for each in listed]
+        more = sum(bool(each.grade or is_all) for each in changes) - len(listed)
+        if more > 0:
+            lines.append(f"  and {more:,} more")
+    return lines
+
+
+def _row(change: Change) -> str:
+    before, after = change.share
+    sure = "" if change.grade else "  (may be chance)"
+    function = change.function
+    name = shorten(function.name, NAME_WIDTH)
+    module = f"  {shorten(function.module, MODULE_WIDTH)}" if function.module else ""
+    return (
+        f"{100 * change.points:>+10.2f} {before:>8.2%} {after:>8.2%}"
+        f" {change.rate[0]:>14.4f} {change.rate[1]:>9.4f}  {name}{module}{sure}"
+    )
+
+
+def _fail_above(changes: Sequence[Change], percent: float) -> None:
+    """Raise ChangedError if a function has grown by more than so many percentage points."""
+    grown = [each for each in changes if each.grade > 0 and 100 * each.points > percent]
+    if grown:
+        worst = max(grown, key=lambda each: each.points)
+        name = shorten(worst.function.name, NAME_WIDTH)
+        raise ChangedError(
+            f"{name} has grown by {100 * worst.points:.2f} percentage points,"
+            f" and {len(grown) - 1} more by over {percent:g}",
+            "see the table above, or compare by hand: flametap diff BEFORE AFTER",
+        )
+
+
+def _format_of(path: str) -> str:
+    for extension, name in EXTENSIONS.items():
+        if path.lower().endswith(extension):
+            return name
+    if path == STDOUT:
+        return "folded"
+    raise UsageError(
+        f"the name {path} tells no format", f"end it with one of {', '.join(EXTENSIONS)}"
+    )
+
+
+def _write(path: str, format_name: str, found: Difference, after: Recording) -> None:
+    from ...export import difference, write_with
+
+    def write(file: BinaryIO) -> None:
+        if format_name == "folded":
+            difference.write_folded(found.tree, file)
+        else:
+            difference.write_svg(found.tree, after, file)
+
+    write_with(path, write)

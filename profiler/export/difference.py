@@ -1,0 +1,77 @@
+"""Write the difference of two recordings: every stack with both weights, or a red and blue graph.
+
+The folded stacks are those of ``difffolded.pl``: ``root;…;leaf BEFORE AFTER``, in microseconds.
+"""
+
+from __future__ import annotations
+
+from typing import BinaryIO
+
+from ..analysis.calltree import CallTree, children
+from ..analysis.labels import label
+from ..analysis.tree_view import TreeIndex
+from ..recording.recording import Recording
+from ..recording.summary import title
+from .folded import ALL, clean
+from .palette import oklch
+from .svg import write_graph
+
+_NS_PER_US = 1000
+_GROWN_HUE, _SHRUNK_HUE = 25, 250
+_PALE, _STRONG = (0.94, 0.01), (0.74, 0.14)  # lightness and chroma
+
+
+def write_folded(tree: CallTree, file: BinaryIO) -> None:
+    """Write every stack with its weights before and after.
+
+    Args:
+        tree: joined; its first side is the one after.
+        file: open for writing.
+    """
+    first, count = (column.tolist() for column in children(tree))
+    after, before = (side.tolist() for side in tree.sides)
+    function = tree.function.tolist()
+    names: dict[int, str] = {}
+    waiting = [(0, "")]
+    while waiting:
+        node, above = waiting.pop()
+        path = above
+        if node:
+            number = function[node]
+            if number not in names:
+                names[number] = clean(label(tree.functions[number]))
+            path = f"{above};{names[number]}" if above else names[number]
+        weights = [(side[node] + _NS_PER_US // 2) // _NS_PER_US for side in (before, after)]
+        if any(weights):
+            file.write(f"{path or ALL} {weights[0]} {weights[1]}\n".encode("utf-8", "replace"))
+        children_of = range(first[node], first[node] + count[node])
+        waiting.extend((child, path) for child in reversed(children_of))
+
+
+def write_svg(tree: CallTree, after: Recording, file: BinaryIO) -> None:
+    """Write a flame graph of the later recording: red where a share grew, blue where it shrank.
+
+    Args:
+        tree: joined; its first side is that recording.
+        after: the recording.
+        file: open for writing.
+    """
+    index = TreeIndex(tree)
+    here, there = (
+        side / max(1, int(side[0])) for side in (each.astype(float) for each in index.side_totals)
+    )
+
+    def color(node: int, _: int) -> str:
+        a, b = float(here[node]), float(there[node])
+        change = (a - b) / max(a, b, 1e-12)
+        part = min(1.0, 2 * abs(change))
+        lightness, chroma = (
+            pale + part * (strong - pale) for pale, strong in zip(_PALE, _STRONG, strict=True)
+        )
+        return oklch(lightness, chroma, _GROWN_HUE if change > 0 else _SHRUNK_HUE)
+
+    def amount(node: int, weight: int) -> str:
+        points = 100 * (float(here[node]) - float(there[node]))
+        return f"{weight / 1e9:.6g} s, {points:+.2f} points"
+
+    write_graph(index, f"{title(after)}: what changed", color, amount, file)
