@@ -1,14 +1,51 @@
-"""flametap: a remote-attach profiler with a live flame graph."""
+"""flametap: a remote-attach profiler with a live flame graph.
+
+As a library: ``attach`` records a running process, ``record`` a program that is started, and
+``load`` opens a file. Each gives a ``Recording``.
+"""
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .api.recorder import Live, attach, record
+    from .api.recording import Change, FunctionTime, Lane, Node, Recording, Thread, load
+    from .errors import FlametapError
+
 __version__: str
 
+# Imported when they are used: `import flametap` loads neither numpy nor what attaches.
+_HOMES = {
+    **dict.fromkeys(("Live", "attach", "record"), "api.recorder"),
+    **dict.fromkeys(
+        ("Change", "FunctionTime", "Lane", "Node", "Recording", "Thread", "load"), "api.recording"
+    ),
+    "FlametapError": "errors",
+    "load_ipython_extension": "api.notebook",
+}
 
-def __getattr__(name: str) -> str:
-    # Reading package metadata takes longer than everything else before `flametap --help` is out.
+__all__ = [
+    "Change",
+    "FlametapError",
+    "FunctionTime",
+    "Lane",
+    "Live",
+    "Node",
+    "Recording",
+    "Thread",
+    "attach",
+    "load",
+    "record",
+]
+
+
+def __getattr__(name: str) -> Any:
     if name == "__version__":
-        from importlib.metadata import version
+        from .version import version
 
-        return version("flametap")
+        return version()
+    if name in _HOMES:
+        return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -41,7 +41,8 @@ def test_all_packages_that_we_import_are_declared() -> None:
         providers[name][0].lower().replace("_", "-")
         for name in names - set(sys.stdlib_module_names) - {"flametap"}
     }
-    assert used == set(_declared())
+    # A plugin of pytest is imported by it.
+    assert used - {"pytest"} == set(_declared())
 
 
 def test_each_dependency_has_a_floor() -> None:

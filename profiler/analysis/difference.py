@@ -4,9 +4,10 @@ Functions of the two recordings are the same if their names, modules and files a
 another build, whose file or folder has another name, if their names and modules are.
 
 How far a share varies by chance is taken from the recordings themselves: each is cut into as many
-blocks of time, and a function whose share varies from block to block by more than that of
+blocks of time, and a function whose share varies from a block to the next by more than that of
 independent samples has a difference that counts less (overdispersion; McCullagh and Nelder,
-"Generalized Linear Models", 1989, 4.5).
+"Generalized Linear Models", 1989, 4.5; by successive differences, von Neumann, 1941). The greatest
+of these differences are left out: they are where a program goes on to another phase of its work.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 BLOCKS = 20
-_LEAST_BLOCKS = 4  # of which a variance is taken
+_PHASES = 3  # differences of each recording that are left out
 
 
 @dataclass(frozen=True)
@@ -158,20 +159,20 @@ def _dispersion(blocks: Sequence[Floats], function: Ints, chance_ns: float) -> F
         function: of which it is returned.
         chance_ns: the weight of a sample.
     """
-    squares, freedom = np.zeros(len(function)), 0
+    found = []
     for weights in blocks:
-        n_blocks = len(weights)
-        if n_blocks < _LEAST_BLOCKS:
-            continue
         samples = weights / chance_ns
-        wholes = samples[:, -1:]
-        share = np.minimum(samples[:, :-1].sum(0) / max(wholes.sum(), 1e-9), 1.0)
-        expected = wholes * share
-        excess = (samples[:, :-1] - expected) ** 2 / np.maximum(expected * (1 - share), 0.5)
-        known = np.minimum(function, excess.shape[1] - 1)
-        squares += np.where(function < excess.shape[1], excess.sum(0)[known], 0.0)
-        freedom += n_blocks - 1
-    return np.maximum(squares / freedom, 1.0) if freedom else np.ones(len(function))
+        known = np.minimum(function, samples.shape[1] - 2)
+        x, whole = samples[:, known], samples[:, -1:]
+        pairs, wholes = x[:-1] + x[1:], whole[:-1] + whole[1:]
+        share = pairs / np.maximum(wholes, 1e-9)
+        excess = np.zeros_like(pairs)
+        for part, part_whole in ((x[:-1], whole[:-1]), (x[1:], whole[1:])):
+            expected = part_whole * share
+            excess += (part - expected) ** 2 / np.maximum(expected * (1 - share), 0.5)
+        excess = np.where(function < samples.shape[1] - 1, excess, 0.0)
+        found.append(np.sort(excess, axis=0)[: len(excess) - _PHASES].mean(axis=0))
+    return np.maximum(np.mean(found, axis=0), 1.0)
 
 
 def _blocks(side: Side, other: Recording) -> tuple[Floats, Floats]:

@@ -100,9 +100,9 @@ def command_of(name: str) -> click.Command:
 def print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     """Print the version and exit (callback of ``--version``)."""
     if value and not ctx.resilient_parsing:
-        from .. import __version__
+        from ..version import version
 
-        print_line(f"flametap {__version__}")
+        print_line(f"flametap {version()}")
         ctx.exit()
 
 

@@ -25,12 +25,12 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from .. import __version__
 from ..model import Clock, Thread
 from ..profile.leaves import LeafWeights
 from ..profile.roster import MORE_THREADS
 from ..profile.row_layout import one_after_another
 from ..profile.timelines import Timelines
+from ..version import version
 from .firefox_tables import CATEGORIES, Tables
 from .json_pieces import encode, text, write_numbers
 from .leaf_stacks import LeafStacks, leaves_of, threads_with_weight
@@ -115,7 +115,7 @@ def _meta(request: ExportRequest) -> dict[str, Any]:
         "processType": 0,
         "product": _program(request),
         "arguments": text(status.command),
-        "importedFrom": f"flametap {__version__}",
+        "importedFrom": f"flametap {version()}",
         "stackwalk": 1,
         "version": _GECKO_VERSION,
         "preprocessedProfileVersion": FORMAT_VERSION,

@@ -21,9 +21,9 @@ import orjson
 
 from flametap.web.bundle import page
 
-from .. import __version__
 from ..analysis.packed_tree import PackedTrees, deflate, pack
 from ..model import Clock
+from ..version import version
 from .report_code import code
 from .report_time import times
 from .request import ExportRequest
@@ -91,7 +91,7 @@ def _status(request: ExportRequest) -> dict[str, Any]:
         revision=1,
         symbols=[],
         symbols_pending=0,
-        report=f"Saved by flametap {__version__} on {time.strftime('%Y-%m-%d %H:%M')}: "
+        report=f"Saved by flametap {version()} on {time.strftime('%Y-%m-%d %H:%M')}: "
         f"{_what(request)}. Assembly is in the live page only.",
     )
     return fields

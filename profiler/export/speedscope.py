@@ -23,9 +23,9 @@ from typing import BinaryIO
 
 import orjson
 
-from .. import __version__
 from ..model import Thread
 from ..profile.leaves import LeafWeights
+from ..version import version
 from .json_pieces import encode, text, write_numbers
 from .leaf_stacks import FrameKey, LeafStacks, leaves_of, threads_with_weight
 from .request import ExportRequest
@@ -41,11 +41,11 @@ def write(request: ExportRequest, file: BinaryIO) -> None:
     threads, weights = threads_with_weight(request, leaves, frames.counts)
     head = {
         "$schema": SCHEMA_URL,
-        "exporter": f"flametap {__version__}",
+        "exporter": f"flametap {version()}",
         "name": text("; ".join((f"{request.title}, {request.what}", *request.notes))),
         "activeProfileIndex": max(range(len(threads)), key=weights.__getitem__, default=0),
         "flametap": {
-            "version": __version__,
+            "version": version(),
             "notes": [text(note) for note in request.notes],
             "cost": request.cost,
         },

@@ -113,11 +113,11 @@ def ended(profile: Profile) -> Status:
 
 def machine() -> dict[str, Any]:
     """Return where and by what a recording is made."""
-    from .. import __version__
+    from ..version import version
 
     system = platform.uname()
     return {
-        "flametap": __version__,
+        "flametap": version(),
         "host": system.node,
         "system": f"{system.system} {system.release}",
         "machine": system.machine,

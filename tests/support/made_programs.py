@@ -19,7 +19,12 @@ START_NS = 10**9
 
 
 def program(
-    shares: dict[str, float], seed: int, *, folder: str = "/src", bursts: int = 1
+    shares: dict[str, float],
+    seed: int,
+    *,
+    folder: str = "/src",
+    bursts: int = 1,
+    is_sorted: bool = False,
 ) -> Recording:
     """A recording in which the functions that main calls have some shares, but for chance.
 
@@ -28,6 +33,7 @@ def program(
         seed: of chance.
         folder: of the source files.
         bursts: of so many samples in a row, all are of one function.
+        is_sorted: one function runs after the other.
     """
     profile = Profile()
     profile.keep_new()  # for a file
@@ -37,6 +43,8 @@ def program(
         len(weights), -(-SAMPLES // bursts), p=weights / weights.sum()
     )
     stacks = np.repeat(drawn, bursts)[:SAMPLES] + 1
+    if is_sorted:
+        stacks.sort()
     apply(
         profile,
         START_NS + SAMPLES * SAMPLE_NS,

@@ -46,6 +46,12 @@ def test_bursts_are_taken_for_what_they_are() -> None:
     assert sum(any(each.grade == 2 for each in found.own) for found in pairs) <= 4
 
 
+def test_phases_of_the_work_hide_no_change() -> None:
+    """Each function runs once, for a part of the time."""
+    found = compared(program({}, 1, is_sorted=True), program({"match": 1.6}, 2, is_sorted=True))
+    assert changed(found)[0] == "match"
+
+
 def test_functions_of_another_build_are_the_same_by_name() -> None:
     found = compared(program({}, 1, folder="/build/1"), program({}, 2, folder="/build/2"))
     assert sorted(each.function.name for each in found.own) == sorted(FUNCTIONS)

@@ -1,0 +1,1 @@
+"""The Python API: ``import flametap``. What is imported is imported when it is used."""

@@ -1,0 +1,139 @@
+"""Record a process, or a program that is started, from Python."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Sequence
+from types import TracebackType
+
+from ..analysis.code_to_keep import code_chunks
+from ..capture.capture_options import CaptureOptions
+from ..capture.launch import launch
+from ..capture.limits import check_sampling
+from ..capture.live import Capture
+from ..errors import NoSamplesError
+from ..inject import process
+from ..safety import preflight
+from .recording import Recording
+
+NAMING_S = 120.0  # the longest wait for the names of the functions
+_POLL_S = 0.1
+
+
+class Live:
+    """A process that is being recorded: a context manager; see ``attach``.
+
+    Attributes:
+        pid: the process.
+        recording: what was recorded so far; at the end of the block all of it, with its names.
+    """
+
+    def __init__(self, pid: int, rate: float, budget: float) -> None:
+        rate_hz, budget_ppm = check_sampling(rate, budget)
+        self.pid = pid
+        preflight.check(pid)
+        folder = tempfile.mkdtemp(prefix="flametap-")
+        path = os.path.join(folder, "recording.flametap")
+        options = CaptureOptions(rate_hz=rate_hz, budget_ppm=budget_ppm, names_remedies=False)
+        self._capture = Capture(pid, options, process.start(pid, options.inject))
+        self._capture.keep_in(open(path, "wb"), path)  # noqa: SIM115 - the capture closes it
+        self.recording = Recording(self._capture.recording, path, folder)
+
+    def __enter__(self) -> Live:
+        self._capture.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait for the end of the process; return False after a timeout."""
+        return self._capture.wait(timeout_s)
+
+    @property
+    def ended_because(self) -> str:
+        """Why the recording ended; "" while it goes on."""
+        return self._capture.status().reason
+
+    def pause(self) -> None:
+        """Stop taking samples."""
+        self._capture.set_paused(True)
+
+    def resume(self) -> None:
+        """Take samples again."""
+        self._capture.set_paused(False)
+
+    def stop(self) -> None:
+        """Detach, and wait for the names of the functions. May be called again."""
+        capture = self._capture
+        try:
+            capture.stop()
+            capture.finish_symbols(NAMING_S)
+            if capture.keeper is not None:
+                capture.keeper.finish(code_chunks(capture.recording.process))
+        finally:
+            capture.close()
+        if capture.error is not None:
+            raise capture.error
+
+
+def attach(pid: int, *, rate: float = 100.0, budget: float = 1.0) -> Live:
+    """Return what records a running process while its block runs.
+
+    Args:
+        pid: the process.
+        rate: samples in a second of each thread's CPU time, and looks at sleeping threads.
+        budget: the most that sampling may cost, in per cent of a core; 0 for no limit.
+
+    Raises:
+        FlametapError: the process cannot be attached to; the message says why.
+    """
+    return Live(pid, rate, budget)
+
+
+def record(
+    command: Sequence[str],
+    *,
+    duration: float | None = None,
+    rate: float = 100.0,
+    budget: float = 1.0,
+) -> Recording:
+    """Start a program, record it from its first instruction to its end, and return the recording.
+
+    Args:
+        command: the program and its arguments.
+        duration: record only so many seconds; the program is waited for all the same.
+        rate: see ``attach``.
+        budget: see ``attach``.
+
+    Raises:
+        FlametapError: the program cannot be started or recorded.
+        NoSamplesError: it ended before it was sampled.
+    """
+    launched = launch(list(command))
+    try:
+        live = attach(launched.pid, rate=rate, budget=budget)
+        with live:
+            launched.release()
+            end_s = None if duration is None else time.monotonic() + duration
+            while end_s is None or time.monotonic() < end_s:
+                if live.wait(_POLL_S):
+                    break
+    except BaseException:
+        launched.terminate()
+        raise
+    launched.wait()
+    if not live.recording.duration_s:
+        why = live.ended_because
+        raise NoSamplesError(
+            f"nothing of {command[0]} was recorded" + (f": {why}" if why else ""),
+            "give the program itself, if that is a script that starts it",
+        )
+    return live.recording
