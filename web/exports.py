@@ -10,8 +10,9 @@ import re
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import IO, Any, cast
+from typing import IO, Any, BinaryIO, cast
 
 from flask import Response, abort
 from werkzeug.wsgi import FileWrapper
@@ -19,7 +20,7 @@ from werkzeug.wsgi import FileWrapper
 from flametap.analysis.frame_filter import Language
 from flametap.analysis.selection import Selection
 from flametap.analysis.shape import PLAIN, Shape
-from flametap.export import FORMATS
+from flametap.export import FORMATS, RECORDING, RECORDING_EXTENSION
 from flametap.export.request import ExportRequest
 from flametap.model import Status
 from flametap.recording.recording import Recording
@@ -33,6 +34,12 @@ IN_MEMORY_BYTES = 16 << 20  # more goes to the disk
 CHUNK_BYTES = 1 << 16
 _MAX_WORD = 60  # characters of a part of the file's name
 NS_PER_S = 1_000_000_000
+BINARY = "application/octet-stream"
+WHOLE = {
+    "name": RECORDING,
+    "label": "Whole recording",
+    "about": "all clocks, threads and times, for flametap open",
+}
 
 
 class Exports:
@@ -50,7 +57,8 @@ class Exports:
 
     def formats(self) -> list[dict[str, str]]:
         """Return the formats for the page's menu."""
-        return [
+        kept = [WHOLE] if self._recording.copy_to is not None else []
+        return kept + [
             {"name": name, "label": each.label, "about": each.about}
             for name, each in FORMATS.items()
         ]
@@ -67,29 +75,42 @@ class Exports:
             BadRequest: there is no such format.
             RequestEntityTooLarge: the file would be too large.
             ServiceUnavailable: others are being built.
+            FlametapError: the recording could not be kept.
         """
+        status, moment = self._recording.status(), time.strftime("-%Y%m%d-%H%M")
+        copy_to = self._recording.copy_to
+        if name == RECORDING and copy_to is not None:
+            words = [each for each in (_program(status), str(status.pid or "")) if each]
+            whole = f"{_safe(words)}{moment}{RECORDING_EXTENSION}"
+            return self._built(copy_to, whole, BINARY)
         entry = FORMATS.get(name)
         if entry is None:
             abort(400, f"format must be one of {', '.join(FORMATS)}")
-        if not self._slots.acquire(blocking=False):
-            abort(503, "other exports are being built; try again in a moment")
-        try:
+
+        def write(file: BinaryIO) -> None:
             request = ExportRequest(self._recording, selection)
             if shape.steps:
                 request = replace(request, shaping=ShapedExport(self._shaper, shape))
+            entry.write(request, file)
+
+        download = file_name(status, selection, moment + entry.extensions[0], shape)
+        return self._built(write, download, entry.mimetype)
+
+    def _built(self, write: Callable[[BinaryIO], None], download: str, mimetype: str) -> Response:
+        """Build a file, and return it as a download of that name."""
+        if not self._slots.acquire(blocking=False):
+            abort(503, "other exports are being built; try again in a moment")
+        try:
             file = _Bounded()
             try:
-                entry.write(request, cast(Any, file))
+                write(cast(Any, file))
             except BaseException:
                 file.close()
                 raise
         finally:
             self._slots.release()
-        response = Response(file.rewound(), mimetype=entry.mimetype, direct_passthrough=True)
+        response = Response(file.rewound(), mimetype=mimetype, direct_passthrough=True)
         response.content_length = file.n_bytes
-        # A later file of the same recording has another name.
-        moment = time.strftime("-%Y%m%d-%H%M")
-        download = file_name(request.status, selection, moment + entry.extensions[0], shape)
         response.headers["Content-Disposition"] = f'attachment; filename="{download}"'
         response.call_on_close(file.close)
         return response
@@ -104,8 +125,7 @@ def file_name(status: Status, selection: Selection, extension: str, shape: Shape
         extension: what the name ends with.
         shape: how it is shown.
     """
-    program = status.program or status.command.split(" ")[0].rsplit("/", 1)[-1]
-    words = ["flametap", program, str(status.pid or ""), selection.clock.value]
+    words = ["flametap", _program(status), str(status.pid or ""), selection.clock.value]
     if selection.thread_ids is not None:
         n = len(selection.thread_ids)
         words.append(f"{n}thread{'s' * (n != 1)}")
@@ -120,8 +140,18 @@ def file_name(status: Status, selection: Selection, extension: str, shape: Shape
     if selection.frames.only_gil:
         words.append("gil")
     words += dict.fromkeys(step.verb.value for step in shape.steps)
-    safe = (re.sub(r"[^\w.-]+", "_", word, flags=re.ASCII)[:_MAX_WORD] for word in words if word)
-    return "-".join(safe) + extension
+    return _safe(words) + extension
+
+
+def _program(status: Status) -> str:
+    return status.program or status.command.split(" ")[0].rsplit("/", 1)[-1]
+
+
+def _safe(words: Iterable[str]) -> str:
+    """Join words by dashes, in characters that every system allows."""
+    return "-".join(
+        re.sub(r"[^\w.-]+", "_", word, flags=re.ASCII)[:_MAX_WORD] for word in words if word
+    )
 
 
 class _Bounded:

@@ -172,7 +172,7 @@ def _dispersion(blocks: Sequence[Floats], function: Ints, chance_ns: float) -> F
             excess += (part - expected) ** 2 / np.maximum(expected * (1 - share), 0.5)
         excess = np.where(function < samples.shape[1] - 1, excess, 0.0)
         found.append(np.sort(excess, axis=0)[: len(excess) - _PHASES].mean(axis=0))
-    return np.maximum(np.mean(found, axis=0), 1.0)
+    return np.asarray(np.maximum(np.mean(found, axis=0), 1.0), np.float64)
 
 
 def _blocks(side: Side, other: Recording) -> tuple[Floats, Floats]:

@@ -39,7 +39,7 @@ class Live:
         options = CaptureOptions(rate_hz=rate_hz, budget_ppm=budget_ppm, names_remedies=False)
         self._capture = Capture(pid, options, process.start(pid, options.inject))
         self._capture.keep_in(open(path, "wb"), path)  # noqa: SIM115 - the capture closes it
-        self.recording = Recording(self._capture.recording, path, folder)
+        self.recording = Recording(self._capture.recording, folder)
 
     def __enter__(self) -> Live:
         self._capture.start()

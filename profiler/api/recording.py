@@ -19,7 +19,7 @@ from ..analysis.selection import Selection, Span
 from ..analysis.tree_view import TreeIndex
 from ..analysis.views import views_of
 from ..errors import OutputError, UsageError
-from ..export import format_for, write_file
+from ..export import format_for, write_file, write_with
 from ..export.request import ExportRequest
 from ..model import Activity, Clock, Function
 from ..profile.time_bins import step_ns
@@ -131,13 +131,11 @@ class Recording:
 
     Args:
         recorded: what was recorded.
-        path: the file in which it is kept.
         folder: is removed with the recording; "" for none.
     """
 
-    def __init__(self, recorded: Recorded, path: str, folder: str = "") -> None:
+    def __init__(self, recorded: Recorded, folder: str = "") -> None:
         self._recorded = recorded
-        self._path = path
         if folder:
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
 
@@ -323,13 +321,9 @@ class Recording:
         Raises:
             OutputError: it cannot be written.
         """
-        try:
-            shutil.copyfile(self._path, path)
-        except OSError as error:
-            raise OutputError(
-                f"cannot write {os.fspath(path)}: {error.strerror or error}",
-                "choose another place",
-            ) from error
+        if self._recorded.copy_to is None:
+            raise OutputError("this recording is kept in no file", "export it")
+        write_with(os.fspath(path), self._recorded.copy_to)
 
     def export(
         self,
@@ -410,7 +404,7 @@ def load(path: str | os.PathLike[str], *, folder: str = "") -> Recording:
     """
     from ..recording.opened import open_recording
 
-    return Recording(open_recording(os.fspath(path)), os.path.abspath(path), folder)
+    return Recording(open_recording(os.fspath(path)), folder)
 
 
 __all__ = ["Change", "FunctionTime", "Lane", "Node", "Recording", "Thread", "load"]

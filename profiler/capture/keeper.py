@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, BinaryIO
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 # Between two readings of the agent's ring, which the agent fills every 100 ms: a file that is cut
 # at any moment misses no more than a quarter of a second.
 KEPT_S = 0.14
+_PIECE_BYTES = 1 << 20
 
 
 class Keeper:
@@ -36,8 +38,10 @@ class Keeper:
         self.error: OutputError | None = None
         self._file, self.path = file, path
         self._lock = threading.Lock()
+        self._process = recording.process
         recording.process.profile.keep_new()
         self._writer = RecordingWriter(file, recording)
+        recording.copy_to = self.copy_to
 
     def step(self) -> None:
         """Write what is new."""
@@ -51,6 +55,39 @@ class Keeper:
         """
         self._do(lambda: self._writer.finish(more))
         self._do(self._file.close)
+
+    def close(self) -> None:
+        """Close the file as it is."""
+        with self._lock:
+            self._file.close()
+
+    def copy_to(self, copy: BinaryIO) -> None:
+        """Write a copy of what has been recorded so far, with its names and code.
+
+        Raises:
+            OutputError: the file could not be written to its end.
+            OSError: the copy cannot be written, or the file cannot be read.
+        """
+        from ..analysis.code_to_keep import code_chunks
+        from ..recording.chunks import encode
+
+        self.step()
+        if self.error is not None:
+            raise self.error
+        with self._lock:
+            left = os.path.getsize(self.path)
+            rest = [] if self._file.closed else list(self._writer.rest())
+        with open(self.path, "rb") as file:  # which grows meanwhile
+            while left:
+                piece = file.read(min(left, _PIECE_BYTES))
+                if not piece:
+                    raise OutputError(f"{self.path} has become shorter", "record again")
+                copy.write(piece)
+                left -= len(piece)
+        if rest:
+            *names, state = rest
+            for chunk in (*names, *code_chunks(self._process), state):
+                copy.write(encode(chunk))
 
     def _do(self, work: Callable[[], None]) -> None:
         with self._lock:

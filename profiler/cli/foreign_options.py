@@ -34,7 +34,6 @@ LEAVE_OUT = "leave it out"
 
 # Commands of other profilers → what to do instead.
 COMMANDS = {
-    "top": "`flametap PID` shows a live page; `flametap record PID` prints the heaviest functions",
     "report": "`flametap record PID -o FILE.html` saves a report that opens in any browser",
     "attach": "`flametap PID` attaches, and shows a live page",
 }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -18,17 +20,25 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def keeping(capture: Capture, outputs: Sequence[Output]) -> Iterator[None]:
+def keeping(
+    capture: Capture, outputs: Sequence[Output], *, for_page: bool = False
+) -> Iterator[None]:
     """Keep a recording that has not begun in the file that ``outputs`` names, if one does.
 
     A file without anything in it is removed at the end.
+
+    Args:
+        capture: of the recording.
+        outputs: of the command.
+        for_page: else keep it in a temporary file, of which a page can save a copy.
 
     Raises:
         OutputError: it cannot be written.
     """
     output = next(filter(is_kept, outputs), None)
     if output is None:
-        yield
+        with _temporary(capture) if for_page else contextlib.nullcontext():
+            yield
         return
     from ..export import destination
 
@@ -42,6 +52,24 @@ def keeping(capture: Capture, outputs: Sequence[Output]) -> Iterator[None]:
         if not capture.profile.start_ns:
             with contextlib.suppress(OSError):
                 os.unlink(path)
+
+
+@contextlib.contextmanager
+def _temporary(capture: Capture) -> Iterator[None]:
+    """Keep a recording in a file that is removed at the end; without one where that cannot be."""
+    try:
+        folder = tempfile.mkdtemp(prefix="flametap-")
+    except OSError:
+        yield
+        return
+    try:
+        path = os.path.join(folder, f"{capture.pid}.flametap")
+        capture.keep_in(open(path, "wb"), path)  # noqa: SIM115 - closed by the keeper
+        yield
+    finally:
+        if capture.keeper is not None:
+            capture.keeper.close()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _program(pid: int) -> str:
@@ -64,8 +92,7 @@ def finish_kept(capture: Capture, progress: Progress) -> None:
         OutputError: it could not be written to its end.
     """
     keeper = capture.keeper
-    if keeper is None:
-        return
+    assert keeper is not None
     from ..analysis.code_to_keep import code_chunks
 
     progress.step(f"writing {keeper.path}")

@@ -23,6 +23,7 @@ NAMES = (
     "export",
     "diff",
     "info",
+    "top",
     "dump",
     "ps",
     "doctor",

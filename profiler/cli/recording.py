@@ -146,10 +146,12 @@ def finish(
         if what.shown.language == "python" and not status.languages:
             progress.warn(NO_PYTHON)
     problems: list[OutputError] = []
-    writers: list[Callable[[], None]] = [partial(finish_kept, capture, progress)]
-    for each in outputs:
-        if not is_kept(each):
-            writers.append(partial(_write, recording, each, what, progress))
+    writers: list[Callable[[], None]] = [
+        partial(finish_kept, capture, progress)
+        if is_kept(each)
+        else partial(_write, recording, each, what, progress)
+        for each in sorted(outputs, key=is_kept, reverse=True)
+    ]
     for write in writers:
         try:
             write()

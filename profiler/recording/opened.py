@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 from typing import BinaryIO
 
@@ -36,4 +38,12 @@ def _opened(file: BinaryIO, path: str) -> Recording:
     except ValueError as error:
         raise InputError(f"{path} is damaged: {error}", "record again") from error
     process = Process(loaded.profile, loaded.table, code)
-    return Recording(process, lambda: status, Revision(lambda: status.revision), loaded.meta)
+    found = Recording(process, lambda: status, Revision(lambda: status.revision), loaded.meta)
+    whole = os.path.abspath(path)
+    found.copy_to = lambda copy: _copy(whole, copy)
+    return found
+
+
+def _copy(path: str, to: BinaryIO) -> None:
+    with open(path, "rb") as file:
+        shutil.copyfileobj(file, to)

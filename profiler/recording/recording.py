@@ -10,7 +10,7 @@ import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, BinaryIO
 
 from ..model import Function, Status
 from ..profile.store import Profile
@@ -48,6 +48,7 @@ class Recording:
         changes: see above.
         meta: see above.
         views: what readers keep of it (``analysis.views_of``).
+        copy_to: writes all of it as a file of its own; None if it is kept in no file.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Recording:
         self.changes = changes or Revision(lambda: process.profile.revision)
         self.meta = machine() if meta is None else dict(meta)
         self.views: Any = None
+        self.copy_to: Callable[[BinaryIO], None] | None = None
 
     @property
     def process(self) -> Process:

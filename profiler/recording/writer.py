@@ -20,6 +20,7 @@ from .recording import Recording
 
 NAMES_EVERY_S = 1.0
 STATUS_EVERY_S = 1.0
+SAVED_EARLY = "it was saved while it was made"
 MAX_ROWS = 1 << 20  # intervals in a chunk
 
 
@@ -69,6 +70,18 @@ class RecordingWriter:
         self.append([*gains_chunks(gains), *self._new_names()])
         self.append(more)
         self.append([*self._new_names(), self._state()])
+
+    def rest(self, more: Iterable[Chunk] = ()) -> Iterable[Chunk]:
+        """Return what makes a copy of the file, up to the last step, a whole one.
+
+        Args:
+            more: chunks before the last one.
+        """
+        names = self._table.gains(self._names, self._mark.stacks.n_addresses)
+        state = dataclasses.replace(self._status(), state="ended", reason=SAVED_EARLY)
+        yield from [] if names.is_empty else [names_chunk(names)]
+        yield from more
+        yield Chunk("STAT", dataclasses.asdict(state))
 
     def append(self, chunks: Iterable[Chunk]) -> None:
         """Append chunks. Raises OSError."""

@@ -12,8 +12,11 @@ import pytest
 
 import cli
 from flametap.analysis.code_to_keep import code_chunks
+from flametap.analysis.selection import Selection
+from flametap.analysis.views import views_of
 from flametap.capture.capture_options import CaptureOptions
 from flametap.capture.live import Capture
+from flametap.model import Clock
 from flametap.recording.opened import open_recording
 from flametap.recording.reader import CUT_OFF
 from page_answers import answers
@@ -24,6 +27,7 @@ pytestmark = pytest.mark.needs("attach", "gcc")
 RECORDED_S = 1.5
 SYMBOLS_S = 60.0
 ENOUGH_BYTES = 4_000
+ENOUGH_SAMPLES = 100
 
 
 def kept(pid: int, path: Path) -> Capture:
@@ -55,6 +59,32 @@ def test_page_answers_from_the_file_as_it_did_at_the_end(
             assert live[each] == opened[each], each
     finally:
         capture.close()
+
+
+def test_copy_that_is_saved_while_it_is_recorded_opens(start: Start, tmp_path: Path) -> None:
+    target = start("ratio")
+    capture = Capture(target.pid, CaptureOptions(rate_hz=250.0))
+    path, copy = tmp_path / "kept.flametap", tmp_path / "copy.flametap"
+    capture.keep_in(path.open("wb"), str(path))
+    capture.start()
+    try:
+        wait_until(lambda: capture.profile.samples > ENOUGH_SAMPLES, "samples", SYMBOLS_S)
+        assert capture.finish_symbols(SYMBOLS_S)
+        assert capture.recording.copy_to is not None
+        with copy.open("wb") as file:
+            capture.recording.copy_to(file)
+        saved_ns = capture.profile.total_ns(Clock.CPU)
+    finally:
+        capture.close()
+    opened = open_recording(str(copy))
+    status = opened.status()
+    assert (status.state, status.reason) == ("ended", "it was saved while it was made")
+    assert status.pid == target.pid
+    assert 0 < opened.process.profile.total_ns(Clock.CPU) <= saved_ns
+    assert {"heavy", "light"} <= {each.name for each in opened.functions}
+    (heavy,) = (at for at, each in enumerate(opened.functions) if each.name == "heavy")
+    assert views_of(opened).instructions(heavy, Selection(Clock.CPU)).rows
+    target.finish()
 
 
 def test_file_of_a_host_that_was_killed_opens(start: Start, tmp_path: Path) -> None:

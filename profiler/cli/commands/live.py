@@ -87,7 +87,7 @@ def live(
             with (
                 verified(target, progress, how) as verification,
                 start.prepared(target, how, progress) as capture,
-                keeping(capture, planned),
+                keeping(capture, planned, for_page=True),
             ):
                 from flametap.web.server import serve
 

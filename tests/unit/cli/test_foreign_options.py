@@ -33,7 +33,7 @@ from flametap.cli.main import command_of, run
         (["1", "--alloc", "1m"], "not memory", "heaptrack"),
         # One of ours, in another command.
         (["record", "1", "--exitt"], "No such option", "flametap record --help"),
-        (["ps", "--force"], "no option --force", "live, record, dump"),
+        (["ps", "--force"], "no option --force", "live, record, top, dump"),
         (["record", "sh", "-c", "x"], "no option -c", "after --"),
         (["record", "./a", "-x"], "no option -x: the duration", "-d 10"),
         (["record", "./a", "-y"], "No such option", "after --"),

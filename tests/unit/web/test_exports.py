@@ -6,6 +6,7 @@ import json
 import re
 import threading
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,12 +15,16 @@ from flask.testing import FlaskClient
 import packed_report
 from fake_source import TOKEN
 from flametap.analysis.selection import Selection, Span
+from flametap.analysis.views import views_of
 from flametap.export import FORMATS
 from flametap.model import Clock, Status
+from flametap.recording.opened import open_recording
 from flametap.web import exports
 from flametap.web.app import create_app
 from flametap.web.exports import file_name
+from made_programs import program
 from python_source import PythonSource
+from recording_files import write_recording
 from stacks import parse_folded
 
 
@@ -221,3 +226,18 @@ def test_few_are_built_at_once(client: FlaskClient, monkeypatch: pytest.MonkeyPa
 def test_file_has_a_good_name(selection: Selection, expected: str) -> None:
     status = Status(7, '/opt/my"prog --x', "recording")
     assert file_name(status, selection, ".svg") == expected
+
+
+def test_whole_recording_is_saved_as_it_is_kept(tmp_path: Path) -> None:
+    path = write_recording(tmp_path / "kept.flametap", program({}, 1))
+    client = create_app(views_of(open_recording(str(path))), TOKEN).test_client()
+    client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {TOKEN}"
+    listed = client.get("/api/exports").get_json()["exports"]
+    assert [each["name"] for each in listed] == ["flametap", *FORMATS]
+    saved = client.get("/api/export?format=flametap&clock=wall&range=0-10", buffered=True)
+    assert saved.data == path.read_bytes()
+    assert re.search(r'filename="prog-7-\d+-\d+\.flametap"', saved.headers["Content-Disposition"])
+
+
+def test_recording_that_is_in_no_file_cannot_be_saved_whole(client: FlaskClient) -> None:
+    assert client.get("/api/export?format=flametap").status_code == 400

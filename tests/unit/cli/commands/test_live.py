@@ -20,7 +20,7 @@ from recordings import recorded
 
 
 @contextlib.contextmanager
-def nothing(*_: object) -> Iterator[object]:
+def nothing(*_: object, **__: object) -> Iterator[object]:
     yield types.SimpleNamespace(command="demo", recording=recorded(*small_profile()))
 
 
@@ -44,6 +44,7 @@ def test_page_stays_unless_it_is_to_end(
     monkeypatch.setattr("flametap.cli.start.prepared", nothing)
     monkeypatch.setattr("flametap.cli.start.start", lambda *_: None)
     monkeypatch.setattr(command, "verified", nothing)
+    monkeypatch.setattr(command, "keeping", nothing)
     monkeypatch.setattr(command, "watch", lambda *arguments: limits.append(arguments[3]))
     monkeypatch.setattr(command, "finish", lambda *_, **__: 0)
     monkeypatch.setattr(Interrupts, "wait", wait)
@@ -78,6 +79,7 @@ def test_page_may_save_after_ctrl_c_unless_a_file_is_written(
     monkeypatch.setattr("flametap.cli.start.prepared", nothing)
     monkeypatch.setattr("flametap.cli.start.start", lambda *_: None)
     monkeypatch.setattr(command, "verified", nothing)
+    monkeypatch.setattr(command, "keeping", nothing)
     monkeypatch.setattr(command, "watch", watch)
     monkeypatch.setattr(command, "finish", lambda *_, **__: 0)
     named = [str(tmp_path / "out.folded") if word == "OUTPUT" else word for word in options]

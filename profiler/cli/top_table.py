@@ -1,0 +1,79 @@
+"""The heaviest functions of a recording as the table of ``flametap top``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..recording.figures import counted, duration
+from .targets import shorten
+
+if TYPE_CHECKING:
+    from ..analysis.calltree import CallTree
+    from ..recording.recording import Recording
+    from .recording import OutputOptions
+
+WIDTH = 120
+NUMBERS_WIDTH = 39
+MODULE_WIDTH = 30
+
+
+def table_lines(
+    recording: Recording,
+    options: OutputOptions,
+    rows: int,
+    *,
+    by: str = "own",
+    by_line: bool = False,
+    width: int = WIDTH,
+) -> list[str]:
+    """Format the table: what is recorded, a heading, and a row for each function.
+
+    Args:
+        recording: it may still grow.
+        options: which part of it.
+        rows: how many functions.
+        by: "own" or "total".
+        by_line: a row for each line.
+        width: of a row, characters.
+    """
+    from ..analysis.views import views_of
+
+    status, selection = recording.status(), options.selection(recording)
+    tree = views_of(recording).tree(selection)
+    total_ns = int(tree.total_ns[0])
+    alive = sum(not each.exited for each in recording.process.profile.thread_infos())
+    name = shorten(status.command, max(20, width - 60))
+    lines = [
+        f"{name} ({status.pid}): {duration(status.recorded_ns / 1e9)}, "
+        f"{counted(alive, 'thread')}, {options.clock.value} time {duration(total_ns / 1e9)}",
+        "",
+        "    own %   total %       own     total  " + ("line" if by_line else "function"),
+    ]
+    for text, module, own_ns, with_ns in _rows(tree, rows, by=by, by_line=by_line):
+        where = f"  {shorten(module, MODULE_WIDTH)}" if module else ""
+        text = shorten(text, max(20, width - NUMBERS_WIDTH - len(where) - 2))
+        lines.append(
+            f"{own_ns / max(total_ns, 1):>9.2%} {with_ns / max(total_ns, 1):>9.2%}"
+            f" {duration(own_ns / 1e9):>9} {duration(with_ns / 1e9):>9}  {text}{where}"
+        )
+    return lines
+
+
+def _rows(tree: CallTree, rows: int, *, by: str, by_line: bool) -> list[tuple[str, str, int, int]]:
+    """Return name, module, own and total nanoseconds of the heaviest functions or lines."""
+    from ..analysis.function_sums import top_functions
+    from ..analysis.tree_view import TreeIndex
+
+    functions = list(tree.functions)
+    if by_line:
+        from ..analysis.line_tree import by_line as split_by_line
+
+        tree, names = split_by_line(tree)
+    else:
+        names = [each.name for each in functions]
+    found = top_functions(TreeIndex(tree), 0, rows, by_self=by == "own")
+    columns = (found.function.tolist(), found.self_ns.tolist(), found.total_ns.tolist())
+    return [
+        (names[number], tree.functions[number].module, own_ns, total_ns)
+        for number, own_ns, total_ns in zip(*columns, strict=True)
+    ]
