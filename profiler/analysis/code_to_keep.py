@@ -18,6 +18,7 @@ from ..recording.chunks import Chunk
 from ..recording.code_source import CodeSource
 from ..recording.kept_code import CODE, TEXT, listing_chunk
 from ..recording.recording import Process
+from ..symbols.locate.source_text import SourceText
 from ..symbols.names.table import SymbolTable
 from .function_sums import top_functions
 from .function_weights import places
@@ -27,19 +28,28 @@ from .source_lines import CONTEXT_LINES
 from .tree_builder import TreeBuilder
 from .tree_view import TreeIndex
 
+LEFT_OUT = "source texts were left out of this recording: --no-sources"
 MAX_TEXT = 32_000_000  # characters; stored, a fifth of that
 MAX_LISTED = 200  # functions, by self weight, and as many by total weight
 LISTED_S = 2.0  # the CPU time that their instructions may take
 
 
-def code_chunks(process: Process) -> Iterator[Chunk]:
-    """Return what a recording's file keeps of the code of a process, once all names are found."""
+def code_chunks(process: Process, *, with_sources: bool = True) -> Iterator[Chunk]:
+    """Return what a recording's file keeps of the code of a process, once all names are found.
+
+    Args:
+        process: it.
+        with_sources: False leaves out the texts of lines.
+    """
     profile, table, code = process.profile, process.names, process.code
-    yield Chunk(TEXT, {"texts": list(_texts(profile, table, code))})
+    most = MAX_TEXT if with_sources else 0
+    yield Chunk(TEXT, {"texts": list(_texts(profile, table, code, most))})
     yield from _listings(profile, table, code)
 
 
-def _texts(profile: Profile, table: SymbolTable, code: CodeSource) -> Iterator[list[Any]]:
+def _texts(
+    profile: Profile, table: SymbolTable, code: CodeSource, left: int
+) -> Iterator[list[Any]]:
     pool = table.pool(profile.n_addresses)
     functions, files = table.functions, table.line_files
     columns = (np.array(each, np.int64) for each in (pool.functions, pool.line_files, pool.lines))
@@ -49,9 +59,10 @@ def _texts(profile: Profile, table: SymbolTable, code: CodeSource) -> Iterator[l
         function = functions[number]
         file = files[in_file] or function.file
         wanted.setdefault((function.module, file), (function, set()))[1].add(line)
-    left = MAX_TEXT
+    nothing = SourceText(None, LEFT_OUT)
+    is_left_out = not left
     for (module, file), (function, lines) in wanted.items():
-        text = code.text(function, file)
+        text = nothing if is_left_out else code.text(function, file)
         shown: list[int] = []
         if text.lines is not None and left > 0:
             shown = _around(lines, len(text.lines))

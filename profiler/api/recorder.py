@@ -8,7 +8,6 @@ import time
 from collections.abc import Sequence
 from types import TracebackType
 
-from ..analysis.code_to_keep import code_chunks
 from ..capture.capture_options import CaptureOptions
 from ..capture.launch import launch
 from ..capture.limits import check_sampling
@@ -77,7 +76,7 @@ class Live:
             capture.stop()
             capture.finish_symbols(NAMING_S)
             if capture.keeper is not None:
-                capture.keeper.finish(code_chunks(capture.recording.process))
+                capture.keeper.finish()
         finally:
             capture.close()
         if capture.error is not None:

@@ -26,13 +26,16 @@ class Keeper:
         file: open for writing, empty.
         path: its name, for messages.
         recording: still empty.
+        with_sources: False leaves out source texts, and the arguments of the program.
 
     Attributes:
         error: why nothing is written any more; None while all is well.
         path: of the file.
     """
 
-    def __init__(self, file: BinaryIO, path: str, recording: Recording) -> None:
+    def __init__(
+        self, file: BinaryIO, path: str, recording: Recording, *, with_sources: bool = True
+    ) -> None:
         from ..recording.writer import RecordingWriter
 
         self.error: OutputError | None = None
@@ -40,21 +43,27 @@ class Keeper:
         self._lock = threading.Lock()
         self._process = recording.process
         recording.process.profile.keep_new()
-        self._writer = RecordingWriter(file, recording)
+        self._with_sources = with_sources
+        self._writer = RecordingWriter(file, recording, with_arguments=with_sources)
         recording.copy_to = self.copy_to
 
     def step(self) -> None:
         """Write what is new."""
         self._do(self._writer.step)
 
-    def finish(self, more: Iterable[Chunk] = ()) -> None:
+    def finish(self, *, with_code: bool = True) -> None:
         """Write the rest, and close the file. Does nothing the second time.
 
         Args:
-            more: chunks that the file has, too.
+            with_code: write source texts and instructions, too; all names are found by now.
         """
-        self._do(lambda: self._writer.finish(more))
+        self._do(lambda: self._writer.finish(self._code() if with_code else ()))
         self._do(self._file.close)
+
+    def _code(self) -> Iterable[Chunk]:
+        from ..analysis.code_to_keep import code_chunks
+
+        return code_chunks(self._process, with_sources=self._with_sources)
 
     def close(self) -> None:
         """Close the file as it is."""
@@ -68,7 +77,6 @@ class Keeper:
             OutputError: the file could not be written to its end.
             OSError: the copy cannot be written, or the file cannot be read.
         """
-        from ..analysis.code_to_keep import code_chunks
         from ..recording.chunks import encode
 
         self.step()
@@ -86,7 +94,7 @@ class Keeper:
                 left -= len(piece)
         if rest:
             *names, state = rest
-            for chunk in (*names, *code_chunks(self._process), state):
+            for chunk in (*names, *self._code(), state):
                 copy.write(encode(chunk))
 
     def _do(self, work: Callable[[], None]) -> None:

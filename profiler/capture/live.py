@@ -123,14 +123,15 @@ class Capture:
 
     # ------------------------------------------------------------------ life
 
-    def keep_in(self, file: BinaryIO, path: str) -> None:
+    def keep_in(self, file: BinaryIO, path: str, *, with_sources: bool = True) -> None:
         """Keep the recording in a file while it is made. To be called before ``start``.
 
         Args:
             file: open for writing, empty; closed by ``close`` at the latest.
             path: its name, for messages.
+            with_sources: False leaves out source texts, and the arguments of the program.
         """
-        self.keeper = Keeper(file, path, self.recording)
+        self.keeper = Keeper(file, path, self.recording, with_sources=with_sources)
 
     def start(self) -> None:
         """Attach and begin to sample.

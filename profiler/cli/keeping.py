@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def keeping(
-    capture: Capture, outputs: Sequence[Output], *, for_page: bool = False
+    capture: Capture,
+    outputs: Sequence[Output],
+    *,
+    with_sources: bool = True,
+    for_page: bool = False,
 ) -> Iterator[None]:
     """Keep a recording that has not begun in the file that ``outputs`` names, if one does.
 
@@ -30,6 +34,7 @@ def keeping(
     Args:
         capture: of the recording.
         outputs: of the command.
+        with_sources: False leaves out source texts, and the arguments of the program.
         for_page: else keep it in a temporary file, of which a page can save a copy.
 
     Raises:
@@ -37,25 +42,25 @@ def keeping(
     """
     output = next(filter(is_kept, outputs), None)
     if output is None:
-        with _temporary(capture) if for_page else contextlib.nullcontext():
+        with _temporary(capture, with_sources) if for_page else contextlib.nullcontext():
             yield
         return
     from ..export import destination
 
     path = output.path_for(_program(capture.pid), capture.pid, time.time())
-    capture.keep_in(destination.open_new(path), path)
+    capture.keep_in(destination.open_new(path), path, with_sources=with_sources)
     try:
         yield
     finally:
         assert capture.keeper is not None
-        capture.keeper.finish()
+        capture.keeper.finish(with_code=False)
         if not capture.profile.start_ns:
             with contextlib.suppress(OSError):
                 os.unlink(path)
 
 
 @contextlib.contextmanager
-def _temporary(capture: Capture) -> Iterator[None]:
+def _temporary(capture: Capture, with_sources: bool) -> Iterator[None]:
     """Keep a recording in a file that is removed at the end; without one where that cannot be."""
     try:
         folder = tempfile.mkdtemp(prefix="flametap-")
@@ -64,7 +69,7 @@ def _temporary(capture: Capture) -> Iterator[None]:
         return
     try:
         path = os.path.join(folder, f"{capture.pid}.flametap")
-        capture.keep_in(open(path, "wb"), path)  # noqa: SIM115 - closed by the keeper
+        capture.keep_in(open(path, "wb"), path, with_sources=with_sources)  # noqa: SIM115 - closed by the keeper
         yield
     finally:
         if capture.keeper is not None:
@@ -93,10 +98,8 @@ def finish_kept(capture: Capture, progress: Progress) -> None:
     """
     keeper = capture.keeper
     assert keeper is not None
-    from ..analysis.code_to_keep import code_chunks
-
     progress.step(f"writing {keeper.path}")
-    keeper.finish(code_chunks(capture.recording.process))
+    keeper.finish()
     if keeper.error is not None:
         raise keeper.error
     progress.say(f"wrote {keeper.path} (the whole recording: 'flametap open' shows it)")

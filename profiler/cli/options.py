@@ -409,6 +409,16 @@ def _with_sampling_options(command: _Command, rate: str, budget_percent: str) ->
     return command
 
 
+no_sources_option = click.option(
+    "--no-sources",
+    "with_sources",
+    is_flag=True,
+    flag_value=False,
+    default=True,
+    help="Keep neither source texts nor the program's arguments in the recording's file.",
+)
+
+
 def verify_option(command: _Command) -> _Command:
     """Add ``--verify-detach``."""
     return click.option(

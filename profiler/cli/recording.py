@@ -47,6 +47,7 @@ class OutputOptions:
     thread_name: re.Pattern[str] | None = None
     shown: FrameOptions = ALL_FRAMES
     span_s: tuple[float, float | None] | None = None  # only from, to (None: the end); None for all
+    with_sources: bool = True  # in a file of the whole recording
     has_page: bool = False  # the page shows every clock, so there is no --clock to choose one
 
     @property

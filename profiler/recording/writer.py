@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any, BinaryIO
 
-from ..model import Function, Module, Thread
+from ..model import Function, Module, Status, Thread
 from ..profile.gains import GainMark, Gains
 from ..profile.interval_chunk import ROW_DTYPE
 from ..symbols.names.frame_pool import NameGains, NameMark
@@ -30,9 +30,13 @@ class RecordingWriter:
     Args:
         file: open for writing, at its start.
         recording: without intervals so far.
+        with_arguments: False leaves out the arguments of the program.
     """
 
-    def __init__(self, file: BinaryIO, recording: Recording) -> None:
+    def __init__(
+        self, file: BinaryIO, recording: Recording, *, with_arguments: bool = True
+    ) -> None:
+        self._with_arguments = with_arguments
         self._file = file
         self._profile = recording.process.profile
         self._table = recording.process.names
@@ -78,7 +82,7 @@ class RecordingWriter:
             more: chunks before the last one.
         """
         names = self._table.gains(self._names, self._mark.stacks.n_addresses)
-        state = dataclasses.replace(self._status(), state="ended", reason=SAVED_EARLY)
+        state = dataclasses.replace(self._shown(), state="ended", reason=SAVED_EARLY)
         yield from [] if names.is_empty else [names_chunk(names)]
         yield from more
         yield Chunk("STAT", dataclasses.asdict(state))
@@ -95,7 +99,13 @@ class RecordingWriter:
         return [] if gains.is_empty else [names_chunk(gains)]
 
     def _state(self) -> Chunk:
-        return Chunk("STAT", dataclasses.asdict(self._status()))
+        return Chunk("STAT", dataclasses.asdict(self._shown()))
+
+    def _shown(self) -> Status:
+        status = self._status()
+        if self._with_arguments:
+            return status
+        return dataclasses.replace(status, command=status.program or status.command.split(" ")[0])
 
 
 def gains_chunks(gains: Gains) -> list[Chunk]:

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import cli
-from flametap.analysis.code_to_keep import code_chunks
 from flametap.analysis.selection import Selection
 from flametap.analysis.views import views_of
 from flametap.capture.capture_options import CaptureOptions
@@ -39,7 +38,7 @@ def kept(pid: int, path: Path) -> Capture:
     capture.stop()
     assert capture.finish_symbols(SYMBOLS_S)
     assert capture.keeper is not None
-    capture.keeper.finish(code_chunks(capture.recording.process))
+    capture.keeper.finish()
     assert capture.keeper.error is None
     return capture
 
@@ -84,6 +83,22 @@ def test_copy_that_is_saved_while_it_is_recorded_opens(start: Start, tmp_path: P
     assert {"heavy", "light"} <= {each.name for each in opened.functions}
     (heavy,) = (at for at, each in enumerate(opened.functions) if each.name == "heavy")
     assert views_of(opened).instructions(heavy, Selection(Clock.CPU)).rows
+    target.finish()
+
+
+def test_sources_and_arguments_can_be_left_out(start: Start, tmp_path: Path) -> None:
+    target = start("ratio", "--secret=42")
+    path = tmp_path / "kept.flametap"
+    cli.run(
+        *("record", "-p", target.pid, "-d", RECORDED_S, "-o", path, "--no-sources")
+    ).assert_saved()
+    opened = open_recording(str(path))
+    assert opened.status().command.endswith("ratio")
+    assert "secret" not in "".join(cli.run("info", path).stdout.splitlines())
+    for number, function in enumerate(opened.functions):
+        if function.file:
+            found = views_of(opened).lines(number, Selection(Clock.WALL))
+            assert not any(line.text for line in found.lines), function
     target.finish()
 
 

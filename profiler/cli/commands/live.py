@@ -16,6 +16,7 @@ from ..frame_options import FrameOptions, gil_option
 from ..keeping import keeping
 from ..options import (
     duration_option,
+    no_sources_option,
     output_options,
     page_options,
     pid_arguments,
@@ -54,6 +55,7 @@ EXPOSED = (
 )
 @page_options
 @gil_option
+@no_sources_option
 @sampling_options
 @verify_option
 @verbosity_options
@@ -68,6 +70,7 @@ def live(
     no_open: bool,
     ends: bool,
     only_gil: bool,
+    with_sources: bool,
     how: AttachOptions,
     quiet: bool,
 ) -> int:
@@ -87,7 +90,7 @@ def live(
             with (
                 verified(target, progress, how) as verification,
                 start.prepared(target, how, progress) as capture,
-                keeping(capture, planned, for_page=True),
+                keeping(capture, planned, with_sources=with_sources, for_page=True),
             ):
                 from flametap.web.server import serve
 

@@ -24,6 +24,7 @@ from ..options import (
     by_thread_option,
     clock_option,
     duration_option,
+    no_sources_option,
     output_options,
     parse_pid,
     part_options,
@@ -89,6 +90,7 @@ class WithProgram(click.Command):
     help="The number after each folded stack: its time in microseconds, or its samples.",
 )
 @frame_options(lines=True)
+@no_sources_option
 @sampling_options
 @verify_option
 @verbosity_options
@@ -108,6 +110,7 @@ def record(
     span: tuple[float, float | None] | None,
     unit: str,
     shown: FrameOptions,
+    with_sources: bool,
     how: AttachOptions,
     quiet: bool,
 ) -> int:
@@ -136,6 +139,7 @@ def record(
         tids=tids,
         thread_name=thread_name,
         shown=shown,
+        with_sources=with_sources,
     )
     progress = Progress(quiet=quiet)
     named, command = _split_words(words, ctx.meta.get(PROGRAM))
@@ -190,7 +194,7 @@ def _record_process(
             with (
                 verified(pid, progress, how) as verification,
                 _prepared(pid, outputs, how, progress) as capture,
-                keeping(capture, outputs),
+                keeping(capture, outputs, with_sources=what.with_sources),
             ):
                 start.start(capture, interrupts, progress, verification)
                 watch(capture, interrupts, progress, duration_s, outputs)
@@ -231,7 +235,7 @@ def _record_command(
             with (
                 verified(launched.pid, progress, how) as verification,
                 _prepared(launched.pid, outputs, how, progress) as capture,
-                keeping(capture, outputs),
+                keeping(capture, outputs, with_sources=what.with_sources),
             ):
                 start.start(capture, interrupts, progress, verification)
                 launched.release()
