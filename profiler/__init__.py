@@ -10,8 +10,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .api.answers import FunctionTime, Lane, Node, Thread
     from .api.recorder import Live, attach, record
-    from .api.recording import Change, FunctionTime, Lane, Node, Recording, Thread, load
+    from .api.recording import Change, Recording, load
     from .errors import FlametapError
 
 __version__: str
@@ -19,9 +20,8 @@ __version__: str
 # Imported when they are used: `import flametap` loads neither numpy nor what attaches.
 _HOMES = {
     **dict.fromkeys(("Live", "attach", "record"), "api.recorder"),
-    **dict.fromkeys(
-        ("Change", "FunctionTime", "Lane", "Node", "Recording", "Thread", "load"), "api.recording"
-    ),
+    **dict.fromkeys(("Change", "Recording", "load"), "api.recording"),
+    **dict.fromkeys(("FunctionTime", "Lane", "Node", "Thread"), "api.answers"),
     "FlametapError": "errors",
     "load_ipython_extension": "api.notebook",
 }

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from ..errors import UsageError
 from ..linux import procfs
 from ..safety import permissions
-from .options import parse_pid, pick_pid
+from .option_values import parse_pid
+from .options import pick_pid
 from .progress import Progress
 from .streams import print_message
 

@@ -11,7 +11,8 @@ import click
 from ...errors import ChangedError, UsageError
 from ...model import Clock
 from ..frame_options import FrameOptions, frame_options
-from ..options import by, clock_option, parse_percent, part_options
+from ..option_values import by, parse_percent
+from ..options import clock_option, part_options
 from ..outputs import STDOUT
 from ..progress import Progress
 from ..recording import OutputOptions, refuse_empty

@@ -19,14 +19,13 @@ from .. import start
 from ..attach_options import AttachOptions
 from ..frame_options import FrameOptions, frame_options
 from ..keeping import is_kept, keeping
+from ..option_values import by, parse_pid
 from ..options import (
-    by,
     by_thread_option,
     clock_option,
     duration_option,
     no_sources_option,
     output_options,
-    parse_pid,
     part_options,
     sampling_options,
     verbosity_options,

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...errors import InputError, NoSuchProcessError, PermissionRefusedError, UsageError
-from ..options import debuginfod_options, parse_pid, servers, symbol_dir_option
+from ..option_values import parse_pid
+from ..options import debuginfod_options, servers, symbol_dir_option
 from ..progress import Progress
 from ..streams import print_json, print_lines
 from ..targets import choose, find_processes, is_name

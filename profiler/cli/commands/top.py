@@ -14,11 +14,10 @@ from ...model import Clock
 from .. import start
 from ..attach_options import AttachOptions
 from ..frame_options import FrameOptions, frame_options
+from ..option_values import by, parse_pid
 from ..options import (
-    by,
     clock_option,
     duration_option,
-    parse_pid,
     part_options,
     sampling_options,
     verbosity_options,

@@ -13,15 +13,15 @@ import pytest
 
 from flametap.agent import machine_code
 from flametap.cli.main import NAMES, command_of, run
-from flametap.cli.options import (
+from flametap.cli.option_values import (
     parse_duration_s,
     parse_pid,
     parse_range,
     parse_rate_hz,
     parse_regex,
     parse_server,
-    pick_pid,
 )
+from flametap.cli.options import pick_pid
 from flametap.errors import UsageError
 
 
