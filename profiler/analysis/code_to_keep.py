@@ -31,6 +31,7 @@ from .tree_view import TreeIndex
 LEFT_OUT = "source texts were left out of this recording: --no-sources"
 MAX_TEXT = 32_000_000  # characters; stored, a fifth of that
 MAX_LISTED = 200  # functions, by self weight, and as many by total weight
+_HAVE_CODE = (FrameKind.NATIVE, FrameKind.INLINED, FrameKind.UNKNOWN)
 LISTED_S = 2.0  # the CPU time that their instructions may take
 
 
@@ -120,11 +121,9 @@ def _heaviest(profile: Profile, table: SymbolTable) -> list[int]:
     builder = TreeBuilder(profile, table)
     for clock in (Clock.CPU, Clock.WALL):
         tree = builder.build(Selection(clock, None))
-        kinds = (FrameKind.NATIVE, FrameKind.INLINED)
-        is_native = np.array([each.kind in kinds for each in tree.functions], bool)
+        index = TreeIndex(tree)
+        has_code = np.array([each.kind in _HAVE_CODE for each in tree.functions], bool)
         for by_self in (True, False):
-            found = top_functions(
-                TreeIndex(tree), 0, MAX_LISTED, by_self=by_self, matching=is_native
-            )
+            found = top_functions(index, 0, MAX_LISTED, by_self=by_self, matching=has_code)
             chosen |= dict.fromkeys(found.function.tolist())
     return list(chosen)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ..model import Frame, FrameKind, Function, SymbolSource
 from ..profile.store import Profile
-from ..recording.code_source import CodeRow, Listing
+from ..recording.code_source import NO_FILE, CodeRow, Listing
 from ..symbols.locate.source_text import SourceText, read_source
 from ..symbols.object.disassembly import Instruction, disassemble
 from ..symbols.object.object_file import ObjectFile
@@ -95,7 +95,7 @@ class LiveCode:
             raise LookupError("its file is unknown")
         work = self._symbolizer.work_on(module_id)
         if work is None or work.image is None or work.resolver is None:
-            raise LookupError("its file cannot be opened")
+            raise LookupError(NO_FILE)
         with self._lock:
             kept = self._listings.get(function)
         # Reuse a listing while the names are the same and it contains every address with weight.

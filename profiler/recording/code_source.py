@@ -11,6 +11,8 @@ import numpy.typing as npt
 from ..model import Function, SymbolSource
 from ..symbols.locate.source_text import SourceText
 
+NO_FILE = "its file cannot be opened"
+
 
 @dataclass(frozen=True)
 class CodeRow:

@@ -12,7 +12,7 @@ from ..model import Function, SymbolSource
 from ..symbols.locate.source_text import SourceText
 from ..symbols.names.table import SymbolTable
 from .chunks import Chunk
-from .code_source import CodeRow, Listing
+from .code_source import NO_FILE, CodeRow, Listing
 
 TEXT, CODE = "TEXT", "CODE"
 MAX_LINES = 1 << 24  # of all files
@@ -90,7 +90,7 @@ class KeptCode:
         """See ``CodeSource.listing``."""
         chunk = self._listings.get((function, module_id))
         if chunk is None:
-            raise LookupError(NOT_KEPT)
+            raise LookupError(NOT_KEPT if module_id > 0 else NO_FILE)
         if "error" in chunk.facts:
             raise LookupError(str(chunk.facts["error"]))
         return Listing(_rows(chunk), [str(each) for each in chunk.facts.get("notes", [])])

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,11 +19,16 @@ from flametap.capture.live import Capture
 from flametap.model import Clock
 from flametap.recording.opened import open_recording
 from flametap.recording.reader import CUT_OFF
+from nightly import nightly
 from page_answers import answers
-from running import Start, wait_until
+from running import Start, Target, wait_until
+from targetbuild import SOURCES, Builder
 
 pytestmark = pytest.mark.needs("attach", "gcc")
 
+Adopt = Callable[[Target], Target]
+
+INTERPRETERS = {"python": [sys.executable], "node": ["node"]}
 RECORDED_S = 1.5
 SYMBOLS_S = 60.0
 ENOUGH_BYTES = 4_000
@@ -43,11 +49,27 @@ def kept(pid: int, path: Path) -> Capture:
     return capture
 
 
-@pytest.mark.parametrize("program", ["ratio", "waits quiet"])
+def started(program: str, start: Start, adopt: Adopt, builder: Builder) -> Target:
+    """Start a program: of C or C++ by its name, or in one of the languages."""
+    language, _, name = program.partition(":")
+    if not name:
+        return start(*program.split())
+    if language == "java":
+        return adopt(Target(["java", "-cp", str(builder.java_class(name)), name]))
+    return adopt(Target([*INTERPRETERS[language], SOURCES / name]))
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        *("ratio", "waits quiet"),
+        *nightly("inlines", "python:ratio.py", "java:Ratio", "node:ratio.js", "crowd 200"),
+    ],
+)
 def test_page_answers_from_the_file_as_it_did_at_the_end(
-    start: Start, tmp_path: Path, program: str
+    start: Start, adopt: Adopt, builder: Builder, tmp_path: Path, program: str
 ) -> None:
-    target = start(*program.split())
+    target = started(program, start, adopt, builder)
     path = tmp_path / "kept.flametap"
     capture = kept(target.pid, path)
     try:

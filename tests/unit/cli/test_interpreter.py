@@ -102,14 +102,21 @@ class Slow(Looks):
             pass
 
 
-@pytest.mark.parametrize(("looks", "says"), [(Stuck, "is not known yet"), (Slow, "are [jit]")])
+@pytest.mark.parametrize(
+    ("looks", "without_cpu_s", "says"),
+    [(Stuck, 0.2, "is not known yet"), (Slow, 10.0, "are [jit]")],
+)
 def test_what_was_not_looked_at_is_not_known(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, looks: type[Looks], says: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    looks: type[Looks],
+    without_cpu_s: float,
+    says: str,
 ) -> None:
     fake = FakeProc(tmp_path)
     fake.process(7, maps=mapping(0x1000, 0x1000, "/usr/lib/libjvm.so"))
     monkeypatch.setattr(search, "Interpreters", looks)
-    monkeypatch.setattr(interpreter, "LOOK_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(interpreter, "LOOK_TIMEOUT_S", without_cpu_s)
     monkeypatch.setattr(interpreter, "LOOK_INTERVAL_S", 0.001)
     (line,) = interpreter_lines(7, fake.proc)
     assert line.startswith("Java: ")
