@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import threading
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from ..errors import OutputError
+from ..recording.figures import duration
 from ..recording.recording import Recording
 
 if TYPE_CHECKING:
@@ -108,3 +110,42 @@ class Keeper:
                     f"cannot write {self.path} any further: {error.strerror or error}",
                     "what was written before can be opened",
                 )
+
+
+class RollingKeeper(Keeper):
+    """Keeps the last part of a recording, of which copies are made.
+
+    Args:
+        folder: for its files; an empty one of its own.
+        keep_s: how much is kept, seconds.
+        recording: still empty.
+        with_sources: see ``Keeper``.
+    """
+
+    def __init__(
+        self, folder: str, keep_s: float, recording: Recording, *, with_sources: bool = True
+    ) -> None:
+        from ..recording.rolling import RollingFile
+
+        self._rolling = RollingFile(folder, keep_s)
+        self._keep_ns = round(keep_s * 1e9)
+        super().__init__(
+            cast(BinaryIO, self._rolling), folder, recording, with_sources=with_sources
+        )
+
+    def copy_to(self, copy: BinaryIO) -> None:
+        """See ``Keeper.copy_to``: of what is kept."""
+        self.step()
+        if self.error is not None:
+            raise self.error
+        profile = self._process.profile
+        start_ns = max(profile.start_ns, profile.now_ns - self._keep_ns)
+        shift_s = (start_ns - profile.start_ns) / 1e9
+        with self._lock:
+            *names, state = self._writer.rest()
+            facts = {**state.facts, "started_s": state.facts["started_s"] + shift_s}
+            if shift_s > 0:
+                note = f"the recording began {duration(shift_s)} earlier: the last part is kept"
+                facts["notes"] = [*facts["notes"], note]
+            last = dataclasses.replace(state, facts=facts)
+            self._rolling.write_out(copy, start_ns, (*names, *self._code(), last))

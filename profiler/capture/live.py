@@ -46,7 +46,7 @@ from .exit_status import ExitStatus, ExitWatch
 from .heartbeat import Heartbeat
 from .intake import LATER_S, Intake
 from .interpreters import InterpreterWatch
-from .keeper import KEPT_S, Keeper
+from .keeper import KEPT_S, Keeper, RollingKeeper
 from .kernel_check import Comparison
 from .kernel_watch import KernelWatch
 from .last_thread import only_agents_are_left
@@ -132,6 +132,10 @@ class Capture:
             with_sources: False leaves out source texts, and the arguments of the program.
         """
         self.keeper = Keeper(file, path, self.recording, with_sources=with_sources)
+
+    def keep_last(self, folder: str, keep_s: float, *, with_sources: bool = True) -> None:
+        """Keep only the last ``keep_s`` seconds, in a folder; see ``keep_in``."""
+        self.keeper = RollingKeeper(folder, keep_s, self.recording, with_sources=with_sources)
 
     def start(self) -> None:
         """Attach and begin to sample.

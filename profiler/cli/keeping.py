@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ..errors import OutputError
 from ..linux import procfs
 from ..linux.command_line import program_name
 from .outputs import Output
@@ -25,6 +27,7 @@ def keeping(
     outputs: Sequence[Output],
     *,
     with_sources: bool = True,
+    keep_s: float | None = None,
     for_page: bool = False,
 ) -> Iterator[None]:
     """Keep a recording that has not begun in the file that ``outputs`` names, if one does.
@@ -35,6 +38,7 @@ def keeping(
         capture: of the recording.
         outputs: of the command.
         with_sources: False leaves out source texts, and the arguments of the program.
+        keep_s: keep only the last so many seconds, and write the file at the end; None for all.
         for_page: else keep it in a temporary file, of which a page can save a copy.
 
     Raises:
@@ -43,6 +47,10 @@ def keeping(
     output = next(filter(is_kept, outputs), None)
     if output is None:
         with _temporary(capture, with_sources) if for_page else contextlib.nullcontext():
+            yield
+        return
+    if keep_s is not None:
+        with _temporary(capture, with_sources, keep_s):
             yield
         return
     from ..export import destination
@@ -60,16 +68,29 @@ def keeping(
 
 
 @contextlib.contextmanager
-def _temporary(capture: Capture, with_sources: bool) -> Iterator[None]:
-    """Keep a recording in a file that is removed at the end; without one where that cannot be."""
+def _temporary(capture: Capture, with_sources: bool, keep_s: float | None = None) -> Iterator[None]:
+    """Keep a recording, or the last part of it, in a file that is removed at the end.
+
+    Raises:
+        OutputError: that cannot be, and only the last part is asked for.
+    """
     try:
         folder = tempfile.mkdtemp(prefix="flametap-")
-    except OSError:
+    except OSError as error:
+        if keep_s is not None:
+            raise OutputError(
+                f"no file can be made in the temporary folder: {error.strerror}",
+                "name another one: TMPDIR=FOLDER",
+            ) from error
         yield
         return
     try:
-        path = os.path.join(folder, f"{capture.pid}.flametap")
-        capture.keep_in(open(path, "wb"), path, with_sources=with_sources)  # noqa: SIM115 - closed by the keeper
+        if keep_s is None:
+            path = os.path.join(folder, f"{capture.pid}.flametap")
+            file = open(path, "wb")  # noqa: SIM115 - closed by the keeper
+            capture.keep_in(file, path, with_sources=with_sources)
+        else:
+            capture.keep_last(folder, keep_s, with_sources=with_sources)
         yield
     finally:
         if capture.keeper is not None:
@@ -90,16 +111,72 @@ def is_kept(output: Output) -> bool:
     return output.format == RECORDING
 
 
-def finish_kept(capture: Capture, progress: Progress) -> None:
+def finish_kept(capture: Capture, output: Output, progress: Progress) -> None:
     """Write the rest of the file: the last samples, source texts, and instructions.
 
     Raises:
         OutputError: it could not be written to its end.
     """
+    from ..capture.keeper import RollingKeeper
+
     keeper = capture.keeper
     assert keeper is not None
+    if isinstance(keeper, RollingKeeper):
+        save_last(capture, output, progress)
+        return
     progress.step(f"writing {keeper.path}")
     keeper.finish()
     if keeper.error is not None:
         raise keeper.error
     progress.say(f"wrote {keeper.path} (the whole recording: 'flametap open' shows it)")
+
+
+def save_last(capture: Capture, output: Output, progress: Progress) -> None:
+    """Write the part of a recording that is kept (``--keep``).
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    from ..export import write_with
+
+    path = output.path_for(capture.status().program, capture.pid, time.time())
+    progress.step(f"writing {path}")
+    assert capture.recording.copy_to is not None
+    write_with(path, capture.recording.copy_to)
+    progress.say(f"wrote {path} (the last part of the recording: 'flametap open' shows it)")
+
+
+class SaveRequests:
+    """Saves the last part of a recording whenever SIGUSR1 comes: a context manager.
+
+    Args:
+        capture: of the recording.
+        outputs: of the command; one is a recording.
+        progress: told of each file.
+    """
+
+    def __init__(self, capture: Capture, outputs: Sequence[Output], progress: Progress) -> None:
+        self._capture, self._progress = capture, progress
+        self._output = next(filter(is_kept, outputs))
+        self._is_asked = False
+        self._former: Any = None
+
+    def __enter__(self) -> SaveRequests:
+        self._former = signal.signal(signal.SIGUSR1, self._ask)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGUSR1, self._former)
+
+    def _ask(self, *_: object) -> None:
+        self._is_asked = True
+
+    def look(self) -> None:
+        """Save, if that was asked for. The recording goes on if it cannot be done."""
+        if not self._is_asked:
+            return
+        self._is_asked = False
+        try:
+            save_last(self._capture, self._output, self._progress)
+        except OutputError as error:
+            self._progress.warn(f"{error.message}: {error.hint}")

@@ -24,6 +24,7 @@ NAMES = (
     "diff",
     "info",
     "top",
+    "save",
     "dump",
     "ps",
     "doctor",

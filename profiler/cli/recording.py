@@ -48,6 +48,7 @@ class OutputOptions:
     shown: FrameOptions = ALL_FRAMES
     span_s: tuple[float, float | None] | None = None  # only from, to (None: the end); None for all
     with_sources: bool = True  # in a file of the whole recording
+    keep_s: float | None = None  # only the last so many seconds in it
     has_page: bool = False  # the page shows every clock, so there is no --clock to choose one
 
     @property
@@ -85,10 +86,11 @@ def watch(
     progress: Progress,
     limit_s: float | None,
     outputs: Sequence[Output] = (),
+    look: Callable[[], None] = lambda: None,
 ) -> None:
     """Show progress until the first signal, the end of the target, or ``limit_s`` seconds.
 
-    Meanwhile import what writes ``outputs``.
+    Meanwhile import what writes ``outputs``, and call ``look`` ten times a second.
     """
     begin_s = time.monotonic()
     threading.Thread(target=_load, args=(outputs,), daemon=True).start()
@@ -101,6 +103,7 @@ def watch(
             next_line_s = now_s + LINE_INTERVAL_S
             threads = sum(not thread.exited for thread in capture.profile.thread_infos())
             progress.step(recording_line(capture.status(), threads, now_s - begin_s, limit_s))
+        look()
         left_s = POLL_S if limit_s is None else min(POLL_S, limit_s - (now_s - begin_s))
         if capture.wait(max(left_s, 0.0)):
             return
@@ -148,7 +151,7 @@ def finish(
             progress.warn(NO_PYTHON)
     problems: list[OutputError] = []
     writers: list[Callable[[], None]] = [
-        partial(finish_kept, capture, progress)
+        partial(finish_kept, capture, each, progress)
         if is_kept(each)
         else partial(_write, recording, each, what, progress)
         for each in sorted(outputs, key=is_kept, reverse=True)

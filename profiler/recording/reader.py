@@ -110,6 +110,8 @@ def load(file: BinaryIO, name: str, others: Collection[str] = ()) -> Loaded:
         found.status = _as_far_as_known(found, reader)
     elif reader.damage:
         found.status.notes.append(_damage_note(reader))
+    if found.meta.get("is_part"):
+        found.status = _with_sums(found)
     found.status.is_final = True
     return found
 
@@ -120,23 +122,25 @@ def _damage_note(reader: ChunkReader) -> str:
 
 def _as_far_as_known(found: Loaded, reader: ChunkReader) -> Status:
     """Return the state of a recording that does not have its last one."""
-    profile = found.profile
-    verdicts = profile.verdicts()
-    seconds = profile.duration_ns / 1e9
+    seconds = found.profile.duration_ns / 1e9
     notes = [*found.status.notes, f"{CUT_OFF} after {seconds:.2f} s: names may be missing"]
     if reader.damage:
         notes.append(_damage_note(reader))
+    return dataclasses.replace(_with_sums(found), state="ended", reason=CUT_OFF, notes=notes)
+
+
+def _with_sums(found: Loaded) -> Status:
+    """Return the state with the sums of what the file has."""
+    profile = found.profile
+    verdicts = profile.verdicts()
     return dataclasses.replace(
         found.status,
-        state="ended",
-        reason=CUT_OFF,
         duration_ns=profile.duration_ns,
         samples=profile.samples,
         verdict_cpu_ns=verdicts.native,
         managed_verdict_cpu_ns=verdicts.managed,
         verdict_modules=verdicts.modules,
         has_gil=profile.has_lock,
-        notes=notes,
     )
 
 

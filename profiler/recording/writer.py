@@ -82,7 +82,9 @@ class RecordingWriter:
             more: chunks before the last one.
         """
         names = self._table.gains(self._names, self._mark.stacks.n_addresses)
-        state = dataclasses.replace(self._shown(), state="ended", reason=SAVED_EARLY)
+        state = self._shown()
+        if state.state != "ended":
+            state = dataclasses.replace(state, state="ended", reason=SAVED_EARLY)
         yield from [] if names.is_empty else [names_chunk(names)]
         yield from more
         yield Chunk("STAT", dataclasses.asdict(state))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import array
 import contextlib
 import os
+import signal
 from collections.abc import Iterator
 
 from ..errors import CannotAttachError
@@ -40,6 +41,25 @@ def check_other_agent(name: str, target: Target) -> Finding:
             return Finding.unless_forced(name, message, hint)
         return Finding(name, Severity.WARNING, message, hint)
     return Finding(name, Severity.OK, "no other agent")
+
+
+def recorders_of(pid: int, proc: str = procfs.PROC) -> list[tuple[int, bool]]:
+    """Return the flametaps that record a process, as far as we may see: their ids, and whether they
+    save what they keep on SIGUSR1.
+    """
+    return [
+        (each, _catches(each, signal.SIGUSR1, proc)) for each in _users_of_ring(Target(pid, proc))
+    ]
+
+
+def _catches(pid: int, number: signal.Signals, proc: str) -> bool:
+    """Return whether a process has a handler for a signal."""
+    with contextlib.suppress(OSError), open(f"{proc}/{pid}/status", "rb") as file:
+        for line in file:
+            name, _, value = line.partition(b":")
+            if name == b"SigCgt":
+                return bool(int(value, 16) >> (number - 1) & 1)
+    return False
 
 
 def _is_at_work(target: Target) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -122,6 +124,31 @@ def test_sources_and_arguments_can_be_left_out(start: Start, tmp_path: Path) -> 
             found = views_of(opened).lines(number, Selection(Clock.WALL))
             assert not any(line.text for line in found.lines), function
     target.finish()
+
+
+def test_last_part_is_saved_when_it_is_asked_for_and_when_the_process_dies(
+    start: Start, tmp_path: Path
+) -> None:
+    target = start("ratio")
+    assert "no flametap records process" in cli.run("save", target.pid).stderr
+    command = [sys.executable, "-m", "flametap", "record", "-p", str(target.pid), "--keep", "1"]
+    out = str(tmp_path / "%n-%t.flametap")
+    with subprocess.Popen([*command, "-o", out], stderr=subprocess.PIPE, text=True) as host:
+        wait_until(
+            lambda: cli.run("save", target.pid).exit_code == 0, "a recorder that saves", SYMBOLS_S
+        )
+        wait_until(lambda: any(tmp_path.glob("ratio-*.flametap")), "a saved part", SYMBOLS_S)
+        (first,) = tmp_path.glob("ratio-*.flametap")
+        began_ns = open_recording(str(first)).process.profile.start_ns
+        time.sleep(1.5)
+        os.kill(target.pid, signal.SIGKILL)
+        _, said = host.communicate(timeout=SYMBOLS_S)
+    assert host.returncode == 0, said
+    (last,) = set(tmp_path.glob("ratio-*.flametap")) - {first}
+    found = open_recording(str(last)).process.profile
+    assert found.start_ns > began_ns
+    assert 0 < found.duration_ns <= 1.1e9
+    assert found.total_ns(Clock.CPU) > 0.2 * found.duration_ns
 
 
 def test_file_of_a_host_that_was_killed_opens(start: Start, tmp_path: Path) -> None:

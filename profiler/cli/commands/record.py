@@ -9,6 +9,7 @@ import re
 import signal
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -18,8 +19,8 @@ from ...model import Clock
 from .. import start
 from ..attach_options import AttachOptions
 from ..frame_options import FrameOptions, frame_options
-from ..keeping import is_kept, keeping
-from ..option_values import by, parse_pid
+from ..keeping import SaveRequests, is_kept, keeping
+from ..option_values import by, parse_duration_s, parse_pid
 from ..options import (
     by_thread_option,
     clock_option,
@@ -90,6 +91,14 @@ class WithProgram(click.Command):
 )
 @frame_options(lines=True)
 @no_sources_option
+@click.option(
+    "--keep",
+    "keep_s",
+    metavar="TIME",
+    callback=by(parse_duration_s),
+    help="Keep only the last TIME (10m, 1h) of the recording, on disk, and write it at the end,"
+    " when the process dies, and when `flametap save PID` or SIGUSR1 asks for it.",
+)
 @sampling_options
 @verify_option
 @verbosity_options
@@ -110,6 +119,7 @@ def record(
     unit: str,
     shown: FrameOptions,
     with_sources: bool,
+    keep_s: float | None,
     how: AttachOptions,
     quiet: bool,
 ) -> int:
@@ -139,7 +149,10 @@ def record(
         thread_name=thread_name,
         shown=shown,
         with_sources=with_sources,
+        keep_s=keep_s,
     )
+    if keep_s is not None and not any(map(is_kept, planned)):
+        raise UsageError("--keep is for recordings, and no output is one", "-o NAME.flametap")
     progress = Progress(quiet=quiet)
     named, command = _split_words(words, ctx.meta.get(PROGRAM))
     if command and (named is not None or pid is not None):
@@ -149,6 +162,21 @@ def record(
     to_start_it = f"to start it: `flametap record -- {named}`; `flametap ps` lists the processes"
     target = find_target(named, pid, progress, to_start_it)
     return _record_process(target, duration, planned, what, how, progress)
+
+
+def _saving(
+    capture: Capture, outputs: list[Output], what: OutputOptions, progress: Progress
+) -> contextlib.AbstractContextManager[Callable[[], None]]:
+    """Return a context with what saves a part of the recording when that is asked for."""
+    if what.keep_s is None:
+        return contextlib.nullcontext(lambda: None)
+
+    @contextlib.contextmanager
+    def saving() -> Iterator[Callable[[], None]]:
+        with SaveRequests(capture, outputs, progress) as requests:
+            yield requests.look
+
+    return saving()
 
 
 def _split_words(
@@ -193,10 +221,11 @@ def _record_process(
             with (
                 verified(pid, progress, how) as verification,
                 _prepared(pid, outputs, how, progress) as capture,
-                keeping(capture, outputs, with_sources=what.with_sources),
+                keeping(capture, outputs, with_sources=what.with_sources, keep_s=what.keep_s),
+                _saving(capture, outputs, what, progress) as look,
             ):
                 start.start(capture, interrupts, progress, verification)
-                watch(capture, interrupts, progress, duration_s, outputs)
+                watch(capture, interrupts, progress, duration_s, outputs, look)
                 return finish(capture, outputs, what, interrupts, progress, verbose=how.verbose)
         except Interrupted:
             progress.say("interrupted before anything was recorded")
@@ -234,12 +263,13 @@ def _record_command(
             with (
                 verified(launched.pid, progress, how) as verification,
                 _prepared(launched.pid, outputs, how, progress) as capture,
-                keeping(capture, outputs, with_sources=what.with_sources),
+                keeping(capture, outputs, with_sources=what.with_sources, keep_s=what.keep_s),
+                _saving(capture, outputs, what, progress) as look,
             ):
                 start.start(capture, interrupts, progress, verification)
                 launched.release()
                 until_released.pop_all()
-                watch(capture, interrupts, progress, duration_s, outputs)
+                watch(capture, interrupts, progress, duration_s, outputs, look)
                 try:
                     finish(capture, outputs, what, interrupts, progress, verbose=how.verbose)
                 except FlametapError as error:
