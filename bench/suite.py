@@ -23,6 +23,7 @@ import handler
 import idle
 import java_peers
 import javascript
+import kept
 import latency_c
 import latency_python
 import latency_tachyon
@@ -50,6 +51,7 @@ BENCHES: tuple[Bench, ...] = (
     cfi.BENCH,
     memory.BENCH,
     store.BENCH,
+    kept.BENCH,
     timeline.BENCH,
     transforms.BENCH,
     bigpage.BENCH,
