@@ -41,7 +41,7 @@ recording) or range=lastN (the last N milliseconds).  Threads may have ranges of
 or be given as name@tid, and paths as NAME@MODULE;NAME@MODULE (see names.py).
 
 SHAPE, a part of views and of the tree table, is how the tree is shown: shape=VERB:TARGET;VERB (see
-shapes.py). COMPARISON: compare=START-END|lastN|rest  scale=share|time  width_of=here|both (see
+shapes.py). COMPARISON: compare=START-END|lastN|rest|file  scale=share|time  width_of=here|both (see
 comparing.py).
 
 POST settings {"rate_hz": number, "budget_percent": number} → the same. The latter is of one core,
@@ -111,16 +111,20 @@ class Service:
     Attributes:
         views: of the recording.
         controls: of the recorder; None if nothing is being recorded.
+        other: another recording to compare with; None for none.
+        other_name: of its file.
         closing: set when the server closes; each event stream then says ``bye`` and ends.
     """
 
     views: Views
     controls: Controls | None = None
+    other: Views | None = None
+    other_name: str = ""
     closing: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
         self.recording = self.views.recording
-        self.trees = TreeCache(self.views)
+        self.trees = TreeCache(self.views, self.other)
         self.threads = ThreadList(self.views)
         self.known = KnownFunctions()
         self.farewell = Farewell()

@@ -31,7 +31,13 @@ COMPRESSED = {
 }
 
 
-def create_app(views: Views, token: str, view: str = "", controls: Controls | None = None) -> Flask:
+def create_app(
+    views: Views,
+    token: str,
+    view: str = "",
+    controls: Controls | None = None,
+    other: tuple[str, Views] | None = None,
+) -> Flask:
     """Create an app that serves one recording to clients that know the token.
 
     ``app.extensions["flametap"]`` is its ``Service``; setting its ``closing`` ends event streams.
@@ -41,9 +47,11 @@ def create_app(views: Views, token: str, view: str = "", controls: Controls | No
         token: opens the page.
         view: the state in which the page opens, as its own URL has it after ``#``.
         controls: of the recorder; None if nothing is being recorded.
+        other: another recording to compare with, by its name; None for none.
     """
     key = Key(token)
-    service = Service(views, controls)
+    other_name, other_views = other or ("", None)
+    service = Service(views, controls, other_views, other_name)
     app = Flask(__name__)
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES
     app.extensions["flametap"] = service
@@ -55,7 +63,9 @@ def create_app(views: Views, token: str, view: str = "", controls: Controls | No
     @app.get("/")
     def page() -> str:
         service.trees.begin()
-        return joined(render_template("index.html", status=views.recording.status()))
+        return joined(
+            render_template("index.html", status=views.recording.status(), other=other_name)
+        )
 
     @app.get(f"/{SCRIPT}")
     def script() -> Response:

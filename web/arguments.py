@@ -14,7 +14,7 @@ from flametap.model import Clock, ThreadInfo
 
 from .encode import ViewQuery
 from .names import find_threads, id_range, parse_path, split
-from .view_query import REST, baseline_of, shape_of
+from .view_query import FILE, REST, baseline_of, shape_of
 
 MAX_WIDTH_PX = 20_000.0
 NS_PER_MS = 1_000_000
@@ -51,7 +51,7 @@ def parse_view_query(args: dict[str, str], threads: ThreadList = lambda: ()) -> 
     return ViewQuery(
         selection=parse_selection(args, threads),
         shape=shape_of(args),
-        baseline=baseline_of(args, _parse_span(args, "compare", REST)),
+        baseline=baseline_of(args, _parse_span(args, "compare", (REST, FILE))),
         revision=int(number("revision", 0, 0, 2**53)),
         zoom=parse_path(args.get("zoom", "")),
         width_px=number("width", ViewQuery.width_px, 1, MAX_WIDTH_PX),
@@ -109,10 +109,12 @@ def _parse_threads(text: str, threads: ThreadList) -> list[int]:
     return find_threads(text, threads() if is_named else ())[0] if text else []
 
 
-def _parse_span(args: dict[str, str], name: str = "range", other: str = "") -> Span | None:
-    """Return a range of time; None if there is none, or the text is ``other``."""
+def _parse_span(
+    args: dict[str, str], name: str = "range", others: Sequence[str] = ()
+) -> Span | None:
+    """Return a range of time; None if there is none, or the text is one of ``others``."""
     text = args.get(name, "")
-    if not text or text == other:
+    if not text or text in others:
         return None
     found = re.fullmatch(r"(?:last(\d+)|(\d+)-(\d+))", text, re.ASCII)
     if not found or len(text) > MAX_RANGE_CHARACTERS:

@@ -1,4 +1,4 @@
-"""What a view is compared with: another range of time, or all the rest."""
+"""What a view is compared with: another range of time, all the rest, or another recording."""
 
 from __future__ import annotations
 
@@ -15,33 +15,47 @@ class Baseline:
     """What a view is compared with.
 
     Attributes:
-        span: the other range of time; None for the rest of the recording.
+        span: the other range of time; None for the rest of the recording, or another recording.
         is_share: True compares shares of each range's time, False time per second of each range.
         is_both: True makes boxes as wide as in both ranges together.
+        is_file: compare with the whole of another recording.
     """
 
     span: Span | None = None
     is_share: bool = True
     is_both: bool = False
+    is_file: bool = False
 
     @property
     def is_rest(self) -> bool:
         """True for all time outside the view's own range."""
-        return self.span is None
+        return self.span is None and not self.is_file
 
     def other(self, selection: Selection) -> Selection:
-        """Return what is counted there; of the rest, everything."""
+        """Return what is counted there; of the rest, everything; of a file, of all threads."""
+        if self.is_file:
+            return replace(selection, span=None, thread_ids=None)
         return replace(selection, span=self.span)
 
 
-def sizes_of(tree: CallTree, selection: Selection, baseline: Baseline, status: Status) -> Sizes:
-    """Return what the weights of a joined tree are compared by."""
+def sizes_of(
+    tree: CallTree, selection: Selection, baseline: Baseline, status: Status, other: Status
+) -> Sizes:
+    """Return what the weights of a joined tree are compared by.
+
+    Args:
+        tree: it.
+        selection: what is counted here.
+        baseline: what it is compared with.
+        status: of the recording.
+        other: of the recording that it is compared with: the same, unless that is a file.
+    """
     here, there = tree.sides
-    sample_ns = sample_ns_of(selection.clock, status)
+    sample_ns = max(sample_ns_of(selection.clock, each) for each in (status, other))
     if baseline.is_share:
         return Sizes(float(here.sum()), float(there.sum()), sample_ns, True)
     here_ns = _length_ns(selection.span, status)
-    there_ns = _length_ns(baseline.span, status)
+    there_ns = _length_ns(baseline.span, other)
     if baseline.is_rest:
         there_ns = max(0.0, there_ns - here_ns)
     return Sizes(here_ns, there_ns, sample_ns, False)

@@ -149,6 +149,7 @@ def serve(
     *,
     view: str = "",
     controls: Controls | None = None,
+    other: tuple[str, Views] | None = None,
 ) -> Server:
     """Serve a recording in the background.
 
@@ -159,6 +160,7 @@ def serve(
         token: opens the page.
         view: the state in which the page opens, as its own URL has it after ``#``.
         controls: of the recorder; None if nothing is being recorded.
+        other: another recording to compare with, by its name; None for none.
 
     Raises:
         OutputError: the server cannot listen on the address.
@@ -172,7 +174,7 @@ def serve(
             f"cannot serve the page on {host} port {port}: {reason}",
             "choose another with --port, or --port 0 for any free one",
         ) from error
-    app = create_app(views, token, view, controls)
+    app = create_app(views, token, view, controls, other)
     if views.recording.status().is_final:  # the first tree stays the newest
         app.extensions["flametap"].trees.begin()
     return Server(app, listener, host, token)

@@ -14,7 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from flametap.analysis.comparison import join, widened
+from flask import abort
+
+from flametap.analysis.calltree import CallTree
+from flametap.analysis.comparison import Sizes, join, widened
+from flametap.analysis.difference import translated
 from flametap.analysis.selection import EVERYTHING, Selection
 from flametap.analysis.shape import PLAIN, Shape
 from flametap.analysis.tree_rows import heaviest_path
@@ -68,8 +72,9 @@ class _Slot:
 class TreeCache:
     """A thread-safe cache. Requests for the same tree wait for each other; others do not."""
 
-    def __init__(self, views: Views) -> None:
+    def __init__(self, views: Views, other: Views | None = None) -> None:
         self._views = views
+        self._other = other
         recording = self._recording = views.recording
         self.names = FunctionNames(lambda: recording.functions)
         self.shaper = Shaper(recording, self.names)
@@ -121,8 +126,7 @@ class TreeCache:
         sizes = None
         if query.baseline is not None:
             _, whole = self.get(replace(wanted, shape=PLAIN), revision)
-            status = self._recording.status()
-            sizes = sizes_of(whole.tree, query.selection, query.baseline, status)
+            sizes = self._sizes(whole.tree, query.selection, query.baseline)
         steps: tuple[bool, ...] = ()
         if query.shape.steps:
             _, plain = self.get(Wanted(query.selection), revision)
@@ -190,9 +194,20 @@ class TreeCache:
 
     def _compared(self, wanted: Wanted, baseline: Baseline, revision: int) -> tuple[int, TreeIndex]:
         revision, here = self.get(wanted.selection, revision)
-        _, there = self.get(baseline.other(wanted.selection), revision)
-        tree = join(here.tree, there.tree, self.shaper.order(), is_rest=baseline.is_rest)
+        selection = baseline.other(wanted.selection)
+        if baseline.is_file:
+            if self._other is None:
+                abort(400, "there is no other recording to compare with")
+            there = translated(self._other.tree(selection), self._recording)
+        else:
+            there = self.get(selection, revision)[1].tree
+        tree = join(here.tree, there, self.shaper.order(), is_rest=baseline.is_rest)
         if baseline.is_both:
-            sizes = sizes_of(tree, wanted.selection, baseline, self._recording.status())
-            tree = widened(tree, sizes)
+            tree = widened(tree, self._sizes(tree, wanted.selection, baseline))
         return revision, TreeIndex(tree)
+
+    def _sizes(self, tree: CallTree, selection: Selection, baseline: Baseline) -> Sizes:
+        status = self._recording.status()
+        is_file = baseline.is_file and self._other is not None
+        other = self._other.recording.status() if is_file and self._other else status
+        return sizes_of(tree, selection, baseline, status, other)

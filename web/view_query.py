@@ -15,6 +15,7 @@ from .names import parse_path
 from .search import SearchError, compile_search
 from .shapes import ShapeError, parse_shape
 
+FILE = "file"  # in ``compare``: another recording
 SCALES = ("share", "time")
 WIDTHS = ("here", "both")
 REST = "rest"
@@ -53,7 +54,7 @@ def baseline_of(args: dict[str, str], span: Span | None) -> Baseline | None:
         abort(400, f"scale must be one of {', '.join(SCALES)}")
     if width not in WIDTHS:
         abort(400, f"width_of must be one of {', '.join(WIDTHS)}")
-    return Baseline(span, scale == "share", width == "both")
+    return Baseline(span, scale == "share", width == "both", args["compare"] == FILE)
 
 
 def parse_pages(body: dict[str, Any]) -> tuple[list[PageQuery], PageQuery | None]:

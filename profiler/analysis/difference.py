@@ -101,7 +101,7 @@ class Difference:
 
 def difference_of(before: Side, after: Side) -> Difference:
     """Compare two recordings by the clock of their selections."""
-    here, there = _tree(after), _translated(_tree(before), after.recording)
+    here, there = _tree(after), translated(_tree(before), after.recording)
     order = NameOrder().of(after.recording.functions)
     tree = join(here, there, order)
     index = TreeIndex(tree)
@@ -184,7 +184,7 @@ def _blocks(side: Side, other: Recording) -> tuple[Floats, Floats]:
         selection = replace(side.selection, span=Span(first, last))
         tree = views_of(side.recording).tree(selection)
         if side.recording is not other:
-            tree = _translated(tree, other)
+            tree = translated(tree, other)
         index = TreeIndex(tree)
         sums = FunctionSums(index, 0)
         own, total = sums.self_ns(tree.self_ns), sums.total_ns(tree.total_ns)
@@ -197,7 +197,7 @@ def _blocks(side: Side, other: Recording) -> tuple[Floats, Floats]:
     return found[0], found[1]
 
 
-def _translated(tree: CallTree, other: Recording) -> CallTree:
+def translated(tree: CallTree, other: Recording) -> CallTree:
     """Return a tree with the functions of another recording, which gets those that it lacks."""
     known = {_key(each): at for at, each in reversed(list(enumerate(other.functions)))}
     exact = {each: at for at, each in enumerate(other.functions)}

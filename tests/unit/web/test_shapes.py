@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
-from fake_source import FakeSource
+from fake_source import TOKEN, FakeSource
+from flametap.analysis.views import views_of
 from flametap.model import FrameKind, Function, ThreadInfo
+from flametap.web.app import create_app
 from flametap.web.names import (
     FunctionNames,
     find_threads,
@@ -18,6 +20,7 @@ from flametap.web.names import (
     quoted,
     split,
 )
+from made_programs import SAMPLE_NS, SAMPLES, program
 
 
 def view(client: FlaskClient, **query: object) -> dict[str, Any]:
@@ -258,3 +261,26 @@ def test_every_name_is_found_by_its_spelling(name: str) -> None:
     assert found.ids(function_spelling(functions[1])) == [1, 2]
     assert plain(quoted(name)) == name
     assert split(quoted(name), ";") == [quoted(name)]
+
+
+def test_comparison_with_another_recording() -> None:
+    before, after = program({}, 1), program({"match": 1.6}, 2)
+    app = create_app(views_of(after), TOKEN, other=("before.flametap", views_of(before)))
+    client = app.test_client()
+    client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {TOKEN}"
+    answer = client.get("/api/view?compare=file&table=self&table_rows=20").get_json()
+    whole_ns = SAMPLES * SAMPLE_NS
+    assert answer["comparison"]["here_total_ns"] == whole_ns
+    assert answer["comparison"]["there_total_ns"] == whole_ns
+    rows = answer["table"]["rows"]
+    assert rows["name"][0] == "match"
+    assert rows["self_change"][0] == 2
+    assert sum(rows["self_here"]) == sum(rows["self_there"]) == whole_ns
+    both = client.get("/api/view?compare=file&width_of=both&scale=time").get_json()
+    assert both["total_ns"] == pytest.approx(2 * whole_ns, rel=0.01)
+
+
+def test_there_is_no_other_recording(client: FlaskClient) -> None:
+    response = client.get("/api/view?compare=file")
+    assert response.status_code == 400
+    assert "no other recording" in response.get_json()["error"]

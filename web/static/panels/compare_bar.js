@@ -38,8 +38,14 @@ export class CompareBar {
       { type: 'button', class: 'button small', title: 'What is different in this range from the rest of the recording', onclick: () => onChange({ compare: 'rest' }) },
       'Compare with the rest',
     );
+    this.file = this.bar.dataset.other ?? ''; // the name of another recording
+    this.withFile = h(
+      'button',
+      { type: 'button', class: 'button small', title: 'What is different in this recording from the other one', onclick: () => onChange({ compare: 'file' }) },
+      `Compare with ${this.file}`,
+    );
     this.parts = [this.here, close, this.swap, this.scale.element, this.width.element, this.found, this.legend];
-    this.bar.append(this.rest, ...this.parts);
+    this.bar.append(this.rest, this.withFile, ...this.parts);
   }
 
   group(label, onChoose, values) {
@@ -49,13 +55,14 @@ export class CompareBar {
   }
 
   update({ range, compare, scale, widthOf }) {
-    this.bar.hidden = !compare && !range;
+    this.bar.hidden = !compare && !range && !this.file;
+    this.withFile.hidden = compare !== '' || !this.file;
     this.rest.hidden = compare !== '' || range === '';
     for (const part of this.parts) part.hidden = compare === '';
-    setText(this.other, describeRange(compare));
+    setText(this.other, (compare === 'file' && this.file) || describeRange(compare));
     setText(this.here, range ? `Here: ${describeRange(range)}` : 'Here: all');
     this.swapped = { range: compare, compare: range };
-    if (!range || compare === 'rest') this.swap.hidden = true;
+    if (!range || compare === 'rest' || compare === 'file') this.swap.hidden = true;
     this.scale.show(scale);
     this.width.show(widthOf);
   }
