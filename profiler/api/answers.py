@@ -70,11 +70,11 @@ class Node:
 
     def walk(self) -> Iterator[Node]:
         """Return this node and all below it, callers before what they call."""
-        waiting = [self]
+        waiting: list[Node] = [self]
         while waiting:
             node = waiting.pop()
             yield node
-            waiting.extend(reversed(node.children))
+            waiting += node.children[::-1]
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 RECORDING, RANGES = "tests.flametap", "tests.json"
 NS_PER_S = 1e9
+DEFAULT_RATE_HZ = 100.0
 SHOWN = 5
 FAILED = 1  # pytest's exit code of failed tests
 
@@ -28,7 +29,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("flametap", "record the run with flametap")
     group.addoption("--flametap", metavar="DIR", help="Record the run into this folder.")
     group.addoption(
-        "--flametap-rate", type=float, default=100.0, metavar="HZ", help="Samples a second."
+        "--flametap-rate",
+        type=float,
+        default=DEFAULT_RATE_HZ,
+        metavar="HZ",
+        help="Samples a second.",
     )
     group.addoption(
         "--flametap-baseline", metavar="FILE", help="Compare with this recording of an earlier run."
@@ -50,7 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
     ):
         raise pytest.UsageError("--flametap-fail-above needs --flametap and --flametap-baseline")
     if folder and not hasattr(config, "workerinput"):
-        rate = config.getoption("--flametap-rate")
+        rate = float(config.getoption("--flametap-rate") or DEFAULT_RATE_HZ)
         config.pluginmanager.register(_Run(Path(folder), rate), "flametap-run")
 
 

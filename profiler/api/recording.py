@@ -130,7 +130,7 @@ class Recording:
             strict=True,
         ):
             what = tree.functions[number] if number >= 0 else root
-            file = tree.line_files[in_file] or what.file
+            file = str(tree.line_files[in_file] or what.file)
             node = Node(what.name, what.module, file, line, own_ns / NS_PER_S, total_ns / NS_PER_S)
             if parent >= 0:
                 nodes[parent].children.append(node)
