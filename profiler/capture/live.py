@@ -245,6 +245,8 @@ class Capture:
         self._perf_map.close()
         if self._target is not None:
             self._target.close()
+        if self.keeper is not None:
+            self.keeper.close()
         self._revision.step()
 
     def _end_names(self) -> None:

