@@ -92,7 +92,7 @@ class Looks:
 
 class Stuck(Looks):
     def look(self) -> None:
-        time.sleep(5)
+        time.sleep(1)
 
 
 class Slow(Looks):
