@@ -1,4 +1,4 @@
-"""Answer what is asked of a recording: threads, trees, code with weights, locks, the timeline."""
+"""The views of a recording: threads, trees, code with weights, locks, and the timeline."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def record(
 
     Args:
         command: the program and its arguments.
-        duration: record only so many seconds; the program is waited for all the same.
+        duration: record only so many seconds; the program still runs to its end.
         rate: see ``attach``.
         budget: see ``attach``.
 

@@ -81,12 +81,10 @@ class Keeper:
         """
         from ..recording.chunks import encode
 
-        self.step()
-        if self.error is not None:
-            raise self.error
+        code = self._code_so_far()
         with self._lock:
             left = os.path.getsize(self.path)
-            rest = [] if self._file.closed else list(self._writer.rest())
+            rest = [] if self._file.closed else list(self._writer.rest(code))
         with open(self.path, "rb") as file:  # which grows meanwhile
             while left:
                 piece = file.read(min(left, _PIECE_BYTES))
@@ -94,10 +92,22 @@ class Keeper:
                     raise OutputError(f"{self.path} has become shorter", "record again")
                 copy.write(piece)
                 left -= len(piece)
-        if rest:
-            *names, state = rest
-            for chunk in (*names, *self._code(), state):
-                copy.write(encode(chunk))
+        for chunk in rest:
+            copy.write(encode(chunk))
+
+    def _code_so_far(self) -> list[Chunk]:
+        """Write what is new, and return what a copy has of the code.
+
+        It is made before the names of the copy are taken, which thus have all of its functions,
+        and without the lock: that takes seconds, for which the recording does not wait.
+
+        Raises:
+            OutputError: the file could not be written to its end.
+        """
+        self.step()
+        if self.error is not None:
+            raise self.error
+        return [] if self._file.closed else list(self._code())
 
     def _do(self, work: Callable[[], None]) -> None:
         with self._lock:
@@ -135,17 +145,15 @@ class RollingKeeper(Keeper):
 
     def copy_to(self, copy: BinaryIO) -> None:
         """See ``Keeper.copy_to``: of what is kept."""
-        self.step()
-        if self.error is not None:
-            raise self.error
+        code = self._code_so_far()
         profile = self._process.profile
         start_ns = max(profile.start_ns, profile.now_ns - self._keep_ns)
         shift_s = (start_ns - profile.start_ns) / 1e9
         with self._lock:
-            *names, state = self._writer.rest()
+            *more, state = self._writer.rest(code)
             facts = {**state.facts, "started_s": state.facts["started_s"] + shift_s}
             if shift_s > 0:
                 note = f"the recording began {duration(shift_s)} earlier: the last part is kept"
                 facts["notes"] = [*facts["notes"], note]
             last = dataclasses.replace(state, facts=facts)
-            self._rolling.write_out(copy, start_ns, (*names, *self._code(), last))
+            self._rolling.write_out(copy, start_ns, (*more, last))

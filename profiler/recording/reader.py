@@ -24,6 +24,7 @@ from ..symbols.names.frame_pool import NameGains, NameMark
 from ..symbols.names.table import SymbolTable
 from ..wire.decoder import MAX_NS, MAX_THREAD_ID
 from .chunks import Chunk, ChunkReader, DamageError
+from .recording import with_sums
 
 CUT_OFF = "the recording was cut off"
 # What a file may take in memory, beside what the profile allows: far more than a page can show.
@@ -111,7 +112,7 @@ def load(file: BinaryIO, name: str, others: Collection[str] = ()) -> Loaded:
     elif reader.damage:
         found.status.notes.append(_damage_note(reader))
     if found.meta.get("is_part"):
-        found.status = _with_sums(found)
+        found.status = with_sums(found.status, profile)
     found.status.is_final = True
     return found
 
@@ -126,22 +127,8 @@ def _as_far_as_known(found: Loaded, reader: ChunkReader) -> Status:
     notes = [*found.status.notes, f"{CUT_OFF} after {seconds:.2f} s: names may be missing"]
     if reader.damage:
         notes.append(_damage_note(reader))
-    return dataclasses.replace(_with_sums(found), state="ended", reason=CUT_OFF, notes=notes)
-
-
-def _with_sums(found: Loaded) -> Status:
-    """Return the state with the sums of what the file has."""
-    profile = found.profile
-    verdicts = profile.verdicts()
-    return dataclasses.replace(
-        found.status,
-        duration_ns=profile.duration_ns,
-        samples=profile.samples,
-        verdict_cpu_ns=verdicts.native,
-        managed_verdict_cpu_ns=verdicts.managed,
-        verdict_modules=verdicts.modules,
-        has_gil=profile.has_lock,
-    )
+    status = with_sums(found.status, found.profile)
+    return dataclasses.replace(status, state="ended", reason=CUT_OFF, notes=notes)
 
 
 def _take_meta(found: Loaded, chunk: Chunk) -> None:

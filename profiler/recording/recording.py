@@ -9,7 +9,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO
 
 from ..model import Function, Status
@@ -97,19 +97,20 @@ class Recording:
 
 def ended(profile: Profile) -> Status:
     """Return the state of a recording of which nothing is known but what was sampled."""
+    return with_sums(Status(0, "", "ended", revision=profile.revision, is_final=True), profile)
+
+
+def with_sums(status: Status, profile: Profile) -> Status:
+    """Return a state with the sums of what was sampled."""
     verdicts = profile.verdicts()
-    return Status(
-        0,
-        "",
-        "ended",
+    return replace(
+        status,
         duration_ns=profile.duration_ns,
-        revision=profile.revision,
         samples=profile.samples,
         verdict_cpu_ns=verdicts.native,
         managed_verdict_cpu_ns=verdicts.managed,
         verdict_modules=verdicts.modules,
         has_gil=profile.has_lock,
-        is_final=True,
     )
 
 

@@ -164,19 +164,16 @@ def record(
     return _record_process(target, duration, planned, what, how, progress)
 
 
+@contextlib.contextmanager
 def _saving(
     capture: Capture, outputs: list[Output], what: OutputOptions, progress: Progress
-) -> contextlib.AbstractContextManager[Callable[[], None]]:
-    """Return a context with what saves a part of the recording when that is asked for."""
+) -> Iterator[Callable[[], None]]:
+    """Yield what saves a part of the recording when that is asked for."""
     if what.keep_s is None:
-        return contextlib.nullcontext(lambda: None)
-
-    @contextlib.contextmanager
-    def saving() -> Iterator[Callable[[], None]]:
-        with SaveRequests(capture, outputs, progress) as requests:
-            yield requests.look
-
-    return saving()
+        yield lambda: None
+        return
+    with SaveRequests(capture, outputs, progress) as requests:
+        yield requests.look
 
 
 def _split_words(
