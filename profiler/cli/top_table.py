@@ -9,12 +9,14 @@ from .targets import shorten
 
 if TYPE_CHECKING:
     from ..analysis.calltree import CallTree
+    from ..analysis.selection import Selection
     from ..recording.recording import Recording
     from .recording import OutputOptions
 
 WIDTH = 120
 NUMBERS_WIDTH = 39
 MODULE_WIDTH = 30
+MAX_SPLIT = 200  # functions whose lines are listed: the heaviest
 
 
 def table_lines(
@@ -49,7 +51,9 @@ def table_lines(
         "",
         "    own %   total %       own     total  " + ("line" if by_line else "function"),
     ]
-    for text, module, own_ns, with_ns in _rows(tree, rows, by=by, by_line=by_line):
+    for text, module, own_ns, with_ns in _rows(
+        recording, selection, tree, rows, by=by, by_line=by_line
+    ):
         where = f"  {shorten(module, MODULE_WIDTH)}" if module else ""
         text = shorten(text, max(20, width - NUMBERS_WIDTH - len(where) - 2))
         lines.append(
@@ -59,21 +63,34 @@ def table_lines(
     return lines
 
 
-def _rows(tree: CallTree, rows: int, *, by: str, by_line: bool) -> list[tuple[str, str, int, int]]:
+def _rows(
+    recording: Recording, selection: Selection, tree: CallTree, rows: int, *, by: str, by_line: bool
+) -> list[tuple[str, str, int, int]]:
     """Return name, module, own and total nanoseconds of the heaviest functions or lines."""
     from ..analysis.function_sums import top_functions
     from ..analysis.tree_view import TreeIndex
+    from ..analysis.views import views_of
 
-    functions = list(tree.functions)
-    if by_line:
-        from ..analysis.line_tree import by_line as split_by_line
-
-        tree, names = split_by_line(tree)
-    else:
-        names = [each.name for each in functions]
-    found = top_functions(TreeIndex(tree), 0, rows, by_self=by == "own")
-    columns = (found.function.tolist(), found.self_ns.tolist(), found.total_ns.tolist())
-    return [
-        (names[number], tree.functions[number].module, own_ns, total_ns)
-        for number, own_ns, total_ns in zip(*columns, strict=True)
+    most = MAX_SPLIT if by_line else rows
+    found = top_functions(TreeIndex(tree), 0, most, by_self=by == "own")
+    chosen = found.function.tolist()
+    if not by_line:
+        columns = (chosen, found.self_ns.tolist(), found.total_ns.tolist())
+        return [
+            (tree.functions[number].name, tree.functions[number].module, own_ns, total_ns)
+            for number, own_ns, total_ns in zip(*columns, strict=True)
+        ]
+    sources = views_of(recording).sources(chosen, selection)
+    lines = [
+        (_place(function.name, line.file, line.line), function.module, line.self_ns, line.total_ns)
+        for number, source in zip(chosen, sources, strict=True)
+        for function in (tree.functions[number],)
+        for line in source.lines
+        if line.total_ns
     ]
+    return sorted(lines, key=lambda row: (-(row[2] if by == "own" else row[3]), row[0]))[:rows]
+
+
+def _place(name: str, file: str, line: int) -> str:
+    """Return a function with its line, and the file of that with the folder that it is in."""
+    return f"{name} ({'/'.join(file.split('/')[-2:])}:{line})" if line else name
