@@ -23,13 +23,6 @@ enum {
 #define FUTEX_WAIT_BITSET_COMMAND 9
 #define IO_URING_EXT_ARG 8                /* io_uring_enter(2): IORING_ENTER_EXT_ARG */
 
-static u64 word_of_target_sigsafe(const struct agent *a, u64 runtime_addr)
-{
-    u64 word = 0;
-    return runtime_addr &&
-           read_own_memory_sigsafe(a, runtime_addr, &word, 8) == 8 ? word : 0;
-}
-
 /* Return whether the socket has a timeout. Without one the kernel restarts the call itself (net/core/sock.h,
  * sock_intr_errno). Context: signal. */
 static u32 has_socket_timeout_sigsafe(const struct agent *a, u64 fd, u64 option)

@@ -12,10 +12,17 @@ import pytest
 from agent_build import build_driver
 from books import Book, read_books
 from flametap.agent import C_SOURCES
+from nightly import nightly
 
 DRIVER = Path(__file__).parent / "eintr.c"
 TARGETS = Path(__file__).parent.parent / "targets"
 FLAGS = ("-O2", "-g", "-fomit-frame-pointer", "-pthread", f"-I{TARGETS}")
+MUSL_FLAGS = (
+    "-specs=/usr/lib/x86_64-linux-musl/musl-gcc.specs",
+    "-Wno-sign-conversion",  # of musl's FD_SET
+    *("-idirafter", "/usr/include"),  # the kernel's headers
+    *("-idirafter", "/usr/include/x86_64-linux-gnu"),
+)
 MILLISECONDS = int(float(os.environ.get("FLAMETAP_TEST_SECONDS", "1.5")) * 1000)
 MEAN_GAP_US = 6000
 
@@ -71,6 +78,18 @@ def _check_repairs(books: dict[str, Book]) -> None:
 
 
 def test_every_wait_goes_on_as_if_nothing_had_been(program: Path) -> None:
+    books = _run(program, "quiet", _each_was_met)
+    assert len(books) > 45
+    _check_repairs(books)
+
+
+@pytest.mark.needs("musl-gcc")
+@pytest.mark.parametrize(
+    ("variant", "flags"), [("musl", ()), *nightly(("musl-static", ("-static",)))]
+)
+def test_waits_of_musl_go_on(variant: str, flags: tuple[str, ...]) -> None:
+    """Its waits get the call's number as an argument: the code of their callers has it."""
+    program = build_driver(DRIVER, C_SOURCES, (*FLAGS, *MUSL_FLAGS, *flags), variant)
     books = _run(program, "quiet", _each_was_met)
     assert len(books) > 45
     _check_repairs(books)

@@ -42,13 +42,16 @@ CFI_SOURCES = (
 """The part that compiles .eh_frame; it needs nothing of the rest."""
 
 
-def build_driver(driver: Path, names: tuple[str, ...], flags: tuple[str, ...] = SANITIZERS) -> Path:
+def build_driver(
+    driver: Path, names: tuple[str, ...], flags: tuple[str, ...] = SANITIZERS, variant: str = ""
+) -> Path:
     """Build agent sources and a driver into a program.
 
     Args:
         driver: C file with ``main``; it sees all that the sources declare.
         names: the agent's files to put before it, in the order of ``C_SOURCES``.
         flags: optimisation and sanitizers.
+        variant: where a driver is built with several flags, a word for these.
 
     Returns:
         the program.
@@ -58,7 +61,7 @@ def build_driver(driver: Path, names: tuple[str, ...], flags: tuple[str, ...] = 
     """
     text = f'{source(names)}#line 1 "{driver.name}"\n{driver.read_text("utf-8")}'
     command = ["gcc", *WARNINGS, *PART, *flags, f"-I{driver.parent}"]
-    return compiled(f"agent_c/{driver.stem}", text, command)
+    return compiled(f"agent_c/{variant}/{driver.stem}", text, command)
 
 
 def compiled(kind: str, text: str, command: Sequence[str]) -> Path:

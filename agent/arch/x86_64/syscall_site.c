@@ -10,6 +10,8 @@
 #define STACK_LOOK_WORDS 40               /* stack words between that syscall instruction and its caller's caller */
 #define CALL_LOOK_BYTES 48                /* bytes before a call, where its last argument is pushed */
 #define SYSCALL_NUMBERS 1024             /* more than Linux has */
+#define WRAPPER_BYTES 128                 /* of a function that makes any system call, up to the instruction */
+#define JUMPS_MAX 3
 
 /*
  * Read `bytes` of code at `runtime_addr`. They are read in place on the page of `pc`, where this thread is about to
@@ -93,30 +95,96 @@ static i64 number_before_sigsafe(const u8 *end)
     return -1;
 }
 
-/*
- * Return the number that the caller of syscall(2) passes: the last `mov $NR,%edi` before its call. -1 for other
- * callers, such as those through a function pointer of a foreign function interface. Context: signal.
- */
-static i64 number_of_caller_sigsafe(const struct agent *a, u64 sp)
+/* Return a word of the target's memory, 0 where there is none. Context: signal. */
+static u64 word_of_target_sigsafe(const struct agent *a, u64 runtime_addr)
+{
+    u64 word = 0;
+    return runtime_addr && read_own_memory_sigsafe(a, runtime_addr, &word, 8) == 8 ? word : 0;
+}
+
+/* Return where the function begins that the call before `return_address` enters, past a PLT entry and other jumps; 0
+ * where the call is not direct. Context: signal. */
+static u64 called_function_sigsafe(const struct agent *a, u64 return_address)
+{
+    u8 code[16];
+    u64 function = 0;
+    u32 i;
+    if (read_own_memory_sigsafe(a, return_address - 6, code, 6) != 6)
+        return 0;
+    if (code[1] == 0xe8)                                                            /* call */
+        function = return_address + (u64)(i64)(i32)code_u32_sigsafe(code + 2);
+    else if (code[0] == 0xff && code[1] == 0x15)                                    /* call *GOT(%rip) */
+        function = word_of_target_sigsafe(a, return_address + (u64)(i64)(i32)code_u32_sigsafe(code + 2));
+    for (i = 0; i < JUMPS_MAX && read_own_memory_sigsafe(a, function, code, sizeof code) == sizeof code; i++) {
+        u32 at = code[0] == 0xf3 && code[1] == 0x0f && code[2] == 0x1e && code[3] == 0xfa ? 4 : 0; /* endbr64 */
+        at += code[at] == 0xf2;                                                     /* bnd */
+        if (code[at] == 0xe9)                                                       /* jmp */
+            function += at + 5 + (u64)(i64)(i32)code_u32_sigsafe(code + at + 1);
+        else if (code[at] == 0xeb)
+            function += at + 2 + (u64)((code[at + 1] ^ 0x80) - 0x80);
+        else if (code[at] == 0xff && code[at + 1] == 0x25)                          /* jmp *GOT(%rip) */
+            function = word_of_target_sigsafe(a, function + at + 6 + (u64)(i64)(i32)code_u32_sigsafe(code + at + 2));
+        else
+            break;
+    }
+    return function;
+}
+
+/* Return the number that is loaded into the first argument's register, as the last before the call that returns to
+ * `return_address`; -1 if none is. Context: signal. */
+static i64 number_passed_sigsafe(const struct agent *a, u64 return_address)
 {
     u8 code[CODE_BACK_BYTES + 8];
-    u64 return_address;
-    u32 call, i;
-    if (read_own_memory_sigsafe(a, sp, &return_address, 8) != 8 ||
-        read_own_memory_sigsafe(a, return_address - CODE_BACK_BYTES, code, CODE_BACK_BYTES) != CODE_BACK_BYTES)
+    u32 i;
+    if (read_own_memory_sigsafe(a, return_address - CODE_BACK_BYTES, code, CODE_BACK_BYTES) != CODE_BACK_BYTES)
         return -1;
-    if (code[CODE_BACK_BYTES - 5] == 0xe8)                                          /* call syscall */
-        call = CODE_BACK_BYTES - 5;
-    else if (code[CODE_BACK_BYTES - 6] == 0xff && code[CODE_BACK_BYTES - 5] == 0x15) /* call *syscall@GOT(%rip) */
-        call = CODE_BACK_BYTES - 6;
-    else
-        return -1;
-    for (i = call - 5; i >= 2; i--) {
+    for (i = CODE_BACK_BYTES - 10; i >= 2; i--) {
         u32 number = code_u32_sigsafe(code + i + 1);
         u32 is_edi = code[i] == 0xbf && (code[i - 1] & 0xf1) != 0x41;               /* mov $NR,%edi, not %r15d */
         u32 is_rdi = code[i] == 0xc7 && code[i - 1] == 0xc7 && code[i - 2] == 0x48; /* mov $NR,%rdi */
         if (number < SYSCALL_NUMBERS && (is_edi || is_rdi))
             return (i64)number;
+        if (code[i] == 0x31 && code[i + 1] == 0xff && (code[i - 1] & 0xf0) != 0x40) /* xor %edi,%edi */
+            return 0;
+    }
+    return -1;
+}
+
+/* Return whether the code of a function up to `end` moves its first argument into rax. Context: signal. */
+static u32 gets_number_sigsafe(const struct agent *a, u64 function, u64 end)
+{
+    u8 code[WRAPPER_BYTES];
+    u32 bytes = (u32)(end - function), i;
+    if (read_own_memory_sigsafe(a, function, code, bytes) != (i64)bytes)
+        return 0;
+    for (i = 0; i + 3 <= bytes; i++)
+        if (code[i] == 0x48 && code[i + 1] == 0x89 && code[i + 2] == 0xf8)          /* mov %rdi,%rax */
+            return 1;
+    return 0;
+}
+
+/*
+ * Return the number that was passed, as the first argument, to the function in which the syscall instruction at `at` is
+ * (syscall(2), musl's waits), or to the caller of that function if `is_callers` (musl's waits where pthread_cancel() is
+ * linked, __syscall_cp_c). -1 for other callers, such as those through a function pointer of a foreign function
+ * interface. A word on the stack is the return address if the call before it enters that function, and if the word after
+ * it is what the call got as its sixth argument: the seventh of the function. Context: signal.
+ */
+static i64 number_of_caller_sigsafe(const struct agent *a, const u64 *gregs, u64 at, u32 is_callers)
+{
+    u64 words[STACK_LOOK_WORDS];
+    u32 i, is_given = is_callers;
+    i64 got = read_own_memory_sigsafe(a, gregs[GREG_RSP], words, sizeof words);
+    for (i = 0; (i64)(i + 2) * 8 <= got; i++) {
+        u64 function = words[i] < 4096 ? 0 : called_function_sigsafe(a, words[i]);
+        if (!function || function > at || at - function > WRAPPER_BYTES)
+            continue;
+        if (is_callers) {
+            at = words[i];
+            is_callers = 0;
+        } else if (words[i + 1] == gregs[GREG_R9]) {
+            return is_given || gets_number_sigsafe(a, function, at) ? number_passed_sigsafe(a, words[i]) : -1;
+        }
     }
     return -1;
 }
@@ -152,19 +220,17 @@ static i64 number_of_cancellable_sigsafe(const struct agent *a, u64 sp)
 
 /*
  * Return the number of the call whose syscall instruction is at `at`, from the code before it; -1 if the code has none
- * of the forms in which compilers and glibc since 2.31 make system calls. For glibc's syscall(2), the caller's code has
- * it. Context: signal.
+ * of the forms in which compilers, glibc since 2.31 and musl make system calls. Where the function gets the number as an
+ * argument, the code of its caller has it. Context: signal.
  */
 static i64 sysno_in_code_sigsafe(const struct agent *a, const u64 *gregs, u64 at)
 {
-    /* glibc sysdeps/unix/sysv/linux/x86_64/syscall.S: all arguments move down by one. */
-    static const u8 raw[23] = {0x48, 0x89, 0xf8, 0x48, 0x89, 0xf7, 0x48, 0x89, 0xd6, 0x48, 0x89, 0xca,
-                               0x4d, 0x89, 0xc2, 0x4d, 0x89, 0xc8, 0x4c, 0x8b, 0x4c, 0x24, 0x08};
     /* mov 8(%rsp),%r8; mov 16(%rsp),%r9; mov %r11,8(%rsp) */
     static const u8 cancellable[15] = {0x4c, 0x8b, 0x44, 0x24, 0x08, 0x4c, 0x8b, 0x4c, 0x24, 0x10,
                                        0x4c, 0x89, 0x5c, 0x24, 0x08};
     u8 code[CODE_BACK_BYTES];
     u32 on_page = (u32)(at & ((1 << PAGE_SHIFT) - 1));
+    i64 number;
     u64 i;
     if (!code_read_sigsafe(a, gregs[GREG_RIP], at - CODE_BACK_BYTES, code, CODE_BACK_BYTES)) {
         /* The page before is not mapped. */
@@ -175,13 +241,12 @@ static i64 sysno_in_code_sigsafe(const struct agent *a, const u64 *gregs, u64 at
         if (!code_read_sigsafe(a, gregs[GREG_RIP], at - on_page, code + CODE_BACK_BYTES - on_page, on_page))
             return -1;
     }
-    for (i = 0; i < sizeof raw && code[CODE_BACK_BYTES - sizeof raw + i] == raw[i]; i++) {
-    }
-    if (i == sizeof raw)
-        return number_of_caller_sigsafe(a, gregs[GREG_RSP]);
     for (i = 0; i < sizeof cancellable && code[CODE_BACK_BYTES - sizeof cancellable + i] == cancellable[i]; i++) {
     }
-    if (i == sizeof cancellable)
-        return number_of_cancellable_sigsafe(a, gregs[GREG_RSP]);
-    return number_before_sigsafe(code + CODE_BACK_BYTES);
+    if (i == sizeof cancellable) {
+        number = number_of_caller_sigsafe(a, gregs, at, 1);
+        return number >= 0 ? number : number_of_cancellable_sigsafe(a, gregs[GREG_RSP]);
+    }
+    number = number_before_sigsafe(code + CODE_BACK_BYTES);
+    return number >= 0 ? number : number_of_caller_sigsafe(a, gregs, at, 0);
 }
