@@ -17,7 +17,6 @@ from pathlib import Path
 
 import numpy as np
 
-from flametap.analysis.selection import EVERYTHING
 from flametap.analysis.views import views_of
 from flametap.export import firefox, folded, speedscope
 from flametap.export.request import ExportRequest
@@ -26,6 +25,7 @@ from flametap.model import Clock, Module, Status, Verdict
 from flametap.profile.store import Profile
 from flametap.recording.recording import Process, Recording
 from flametap.symbols.names.table import SymbolTable
+from flametap.tree.selection import EVERYTHING
 from flametap.web.server import serve
 from flametap.wire.events import Batch, ModuleUpdate, ThreadUpdate, Trace
 from store import BATCH_ROWS, NO_ROWS, name_all, rows, stacks

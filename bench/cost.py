@@ -19,11 +19,11 @@ import benchmark
 import peers
 import programs
 from benchmark import Bench, run
-from flametap.analysis.selection import Selection
 from flametap.analysis.views import views_of
 from flametap.capture.capture_options import CaptureOptions
 from flametap.capture.live import Capture
 from flametap.model import Clock
+from flametap.tree.selection import Selection
 from reporting import Data, Table
 from stats import spread_text
 

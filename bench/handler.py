@@ -24,11 +24,11 @@ from unittest.mock import patch
 
 import benchmark
 from benchmark import Bench, run
-from flametap.analysis.calltree import build
 from flametap.capture import live
 from flametap.capture.capture_options import CaptureOptions
 from flametap.model import MANAGED_KINDS, Clock
 from flametap.symbols.interpreters.search import Interpreters
+from flametap.tree.calltree import build
 from programs import TARGETS, Program
 from reporting import Data, Table
 from stats import spread_text

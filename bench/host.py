@@ -17,13 +17,13 @@ import time
 
 import numpy as np
 
-from flametap.analysis.selection import Selection
 from flametap.analysis.views import views_of
 from flametap.capture.capture_options import CaptureOptions
 from flametap.capture.live import Capture
 from flametap.export import folded
 from flametap.export.request import ExportRequest
 from flametap.model import Clock, ManagedVerdict, Verdict
+from flametap.tree.selection import Selection
 
 SYMBOLS_TIMEOUT_S = 30.0
 

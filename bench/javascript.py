@@ -42,11 +42,11 @@ from typing import Any
 
 import benchmark
 from benchmark import Bench, run
-from flametap.analysis.calltree import build
 from flametap.capture.capture_options import CaptureOptions
 from flametap.capture.live import Capture
 from flametap.errors import FlametapError
 from flametap.model import Clock, FrameKind, Verdict
+from flametap.tree.calltree import build
 from javascript_peers import TOP, differences, of_perf, of_profile
 from javascript_sums import Builtins, own, with_calls
 from reporting import Data, Table

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
-from flametap.analysis.calltree import in_kernel
 from flametap.capture.live import Capture
 from flametap.model import Clock, Frame, FrameKind
 from flametap.profile.stacks import TRUNCATED
 from flametap.symbols.object.elf import from_bytes
+from flametap.tree.calltree import in_kernel
 from javascript_peers import COLLECTS, PLACE, Sums
 
 _REGEXP = "(regular expression)"

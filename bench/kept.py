@@ -45,9 +45,9 @@ BAR_WRITING_PERCENT, BAR_OPEN_S, BAR_OPEN_MB, BAR_VIEW_S = 1.0, 3.0, 500.0, 0.5
 # Opens a file as the page does; prints seconds and the memory of its process.
 OPENS = """
 import json, resource, sys, time
-from flametap.analysis.selection import Selection, Span
 from flametap.analysis.views import views_of
 from flametap.recording.opened import open_recording
+from flametap.tree.selection import Selection, Span
 began = time.monotonic()
 opened = open_recording(sys.argv[1])
 open_s = time.monotonic() - began

@@ -25,14 +25,14 @@ import numpy.typing as npt
 
 import benchmark
 from benchmark import Bench, run
-from flametap.analysis import calltree
-from flametap.analysis.frame_filter import FrameFilter, Language
 from flametap.export import folded
 from flametap.export.request import ExportRequest
 from flametap.model import MANAGED, Clock, Frame, FrameKind, Function, Module, Verdict
 from flametap.profile.store import Profile
 from flametap.recording.recording import Process, Recording
 from flametap.symbols.names.table import SymbolTable
+from flametap.tree import calltree
+from flametap.tree.frame_filter import FrameFilter, Language
 from flametap.wire import abi
 from flametap.wire.events import INTERVAL_DTYPE, Batch, ModuleUpdate, Trace
 from reporting import Data, Table

@@ -22,14 +22,14 @@ import numpy as np
 
 import benchmark
 from benchmark import Bench, run
-from flametap.analysis import comparison
-from flametap.analysis import transforms as change
-from flametap.analysis.calltree import CallTree
-from flametap.analysis.function_sums import top_functions
-from flametap.analysis.name_order import NameOrder, Order
-from flametap.analysis.tree_view import TreeIndex, visible_boxes
-from flametap.analysis.upward import callers, invert
 from flametap.model import Function
+from flametap.tree import comparison
+from flametap.tree import transforms as change
+from flametap.tree.calltree import CallTree
+from flametap.tree.function_sums import top_functions
+from flametap.tree.name_order import NameOrder, Order
+from flametap.tree.tree_view import TreeIndex, visible_boxes
+from flametap.tree.upward import callers, invert
 from reporting import Data, Table
 
 FUNCTIONS, MODULES = 3_000, 60

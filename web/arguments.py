@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 
 from flask import abort
 
-from flametap.analysis.frame_filter import FrameFilter, Language
-from flametap.analysis.selection import Selection, Span
 from flametap.model import Clock, ThreadInfo
+from flametap.tree.frame_filter import FrameFilter, Language
+from flametap.tree.selection import Selection, Span
 
 from .encode import ViewQuery
 from .names import find_threads, id_range, parse_path, split

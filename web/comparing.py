@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from flametap.analysis.calltree import CallTree
-from flametap.analysis.comparison import Sizes, sample_ns_of
-from flametap.analysis.selection import Selection, Span
 from flametap.model import Status
+from flametap.tree.calltree import CallTree
+from flametap.tree.comparison import Sizes, sample_ns_of
+from flametap.tree.selection import Selection, Span
 
 
 @dataclass(frozen=True)

@@ -51,17 +51,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from flametap.analysis.comparison import Sizes, function_changes, grades, z_scores
-from flametap.analysis.function_sums import (
+from flametap.model import Function
+from flametap.tree.comparison import Sizes, function_changes, grades, z_scores
+from flametap.tree.function_sums import (
     nameless_frames,
     nameless_ns,
     origin_sums,
     top_functions,
 )
-from flametap.analysis.selection import EVERYTHING, Selection
-from flametap.analysis.shape import PLAIN, Shape
-from flametap.analysis.tree_search import find_matches, match_functions
-from flametap.analysis.tree_view import (
+from flametap.tree.selection import EVERYTHING, Selection
+from flametap.tree.shape import PLAIN, Shape
+from flametap.tree.tree_search import find_matches, match_functions
+from flametap.tree.tree_view import (
     Boxes,
     TreeIndex,
     ancestors,
@@ -70,7 +71,6 @@ from flametap.analysis.tree_view import (
     runs_of,
     visible_boxes,
 )
-from flametap.model import Function
 
 from .comparing import Baseline
 from .names import FunctionNames

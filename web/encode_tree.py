@@ -19,9 +19,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flametap.analysis.comparison import Sizes, grades, z_scores
-from flametap.analysis.tree_rows import children_page
-from flametap.analysis.tree_view import TreeIndex, resolve_path
+from flametap.tree.comparison import Sizes, grades, z_scores
+from flametap.tree.tree_rows import children_page
+from flametap.tree.tree_view import TreeIndex, resolve_path
 
 from .encode import function_columns, path_ids
 from .names import FunctionNames

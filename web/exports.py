@@ -17,13 +17,13 @@ from typing import IO, Any, BinaryIO, cast
 from flask import Response, abort
 from werkzeug.wsgi import FileWrapper
 
-from flametap.analysis.frame_filter import Language
-from flametap.analysis.selection import Selection
-from flametap.analysis.shape import PLAIN, Shape
 from flametap.export import FORMATS, RECORDING, RECORDING_EXTENSION
 from flametap.export.request import ExportRequest
 from flametap.model import Status
 from flametap.recording.recording import Recording
+from flametap.tree.frame_filter import Language
+from flametap.tree.selection import Selection
+from flametap.tree.shape import PLAIN, Shape
 
 from .shaped_export import ShapedExport
 from .shapes import Shaper

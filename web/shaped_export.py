@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from functools import cached_property, partial
 
-from flametap.analysis.calltree import CallTree
-from flametap.analysis.shape import TARGETED, Shape, Verb, in_order, is_idle
-from flametap.analysis.shaped_stack import StackStep, shaped
-from flametap.analysis.tree_view import TreeIndex
 from flametap.export.request import StackShaper
+from flametap.tree.calltree import CallTree
+from flametap.tree.shape import TARGETED, Shape, Verb, in_order, is_idle
+from flametap.tree.shaped_stack import StackStep, shaped
+from flametap.tree.tree_view import TreeIndex
 
 from .names import plain, split
 from .shapes import ORIGINS, Shaper

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from flametap.analysis.name_order import NameOrder, Order
-from flametap.analysis.shape import TARGETED, ChosenOf, Shape, Step, Verb, arrange, turned
-from flametap.analysis.tree_search import match_functions
-from flametap.analysis.tree_view import TreeIndex
 from flametap.model import FrameKind, Function
 from flametap.recording.recording import Recording
+from flametap.tree.name_order import NameOrder, Order
+from flametap.tree.shape import TARGETED, ChosenOf, Shape, Step, Verb, arrange, turned
+from flametap.tree.tree_search import match_functions
+from flametap.tree.tree_view import TreeIndex
 
 from .names import FunctionNames, plain, split
 from .search import compile_search

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 import time
 
-from flametap.analysis.selection import Span
 from flametap.analysis.views import Views
 from flametap.model import ThreadInfo
+from flametap.tree.selection import Span
 
 
 class ThreadList:

@@ -16,14 +16,14 @@ from typing import Any
 
 from flask import abort
 
-from flametap.analysis.calltree import CallTree
-from flametap.analysis.comparison import Sizes, join, widened
 from flametap.analysis.difference import translated
-from flametap.analysis.selection import EVERYTHING, Selection
-from flametap.analysis.shape import PLAIN, Shape
-from flametap.analysis.tree_rows import heaviest_path
-from flametap.analysis.tree_view import TreeIndex
 from flametap.analysis.views import Views
+from flametap.tree.calltree import CallTree
+from flametap.tree.comparison import Sizes, join, widened
+from flametap.tree.selection import EVERYTHING, Selection
+from flametap.tree.shape import PLAIN, Shape
+from flametap.tree.tree_rows import heaviest_path
+from flametap.tree.tree_view import TreeIndex
 
 from .comparing import Baseline, sizes_of
 from .encode import View, ViewQuery, encode_comparison

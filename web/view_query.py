@@ -6,8 +6,8 @@ from typing import Any
 
 from flask import abort
 
-from flametap.analysis.selection import Span
-from flametap.analysis.shape import Shape
+from flametap.tree.selection import Span
+from flametap.tree.shape import Shape
 
 from .comparing import Baseline
 from .encode_tree import MAX_NODES, MAX_ROWS, PageQuery

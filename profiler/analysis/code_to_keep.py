@@ -20,13 +20,13 @@ from ..recording.kept_code import CODE, TEXT, listing_chunk
 from ..recording.recording import Process
 from ..symbols.locate.source_text import SourceText
 from ..symbols.names.table import SymbolTable
-from .function_sums import top_functions
+from ..tree.function_sums import top_functions
+from ..tree.selection import Selection
+from ..tree.tree_builder import TreeBuilder
+from ..tree.tree_view import TreeIndex
 from .function_weights import places
 from .node_weights import node_weights
-from .selection import Selection
 from .source_lines import CONTEXT_LINES
-from .tree_builder import TreeBuilder
-from .tree_view import TreeIndex
 
 LEFT_OUT = "source texts were left out of this recording: --no-sources"
 MAX_TEXT = 32_000_000  # characters; stored, a fifth of that

@@ -18,6 +18,7 @@ from ..recording.code_source import CodeRow, CodeSource
 from ..recording.recording import Process
 from ..symbols.locate.source_text import SourceText
 from ..symbols.names.table import JIT_MODULE
+from ..tree.selection import Selection
 from .annotation import (
     AnnotatedCode,
     AnnotatedSource,
@@ -28,7 +29,6 @@ from .annotation import (
 from .function_weights import Places, address_weights, line_weights, places
 from .module_shares import ModuleShare, module_shares
 from .node_weights import NodeWeights, node_weights
-from .selection import Selection
 from .source_lines import source_lines
 
 MAX_ROWS = 20_000  # with more, only the surroundings of instructions with weight are shown

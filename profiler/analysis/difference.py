@@ -21,12 +21,12 @@ import numpy.typing as npt
 
 from ..model import Function
 from ..recording.recording import Recording
-from .calltree import CallTree
-from .comparison import Sizes, difference, grades, join, sample_ns_of, z_scores
-from .function_sums import FunctionSums
-from .name_order import NameOrder
-from .selection import Selection, Span
-from .tree_view import TreeIndex
+from ..tree.calltree import CallTree
+from ..tree.comparison import Sizes, difference, grades, join, sample_ns_of, z_scores
+from ..tree.function_sums import FunctionSums
+from ..tree.name_order import NameOrder
+from ..tree.selection import Selection, Span
+from ..tree.tree_view import TreeIndex
 from .views import views_of
 
 Ints = npt.NDArray[np.int64]

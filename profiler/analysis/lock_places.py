@@ -22,10 +22,10 @@ from ..profile.held_waits import HeldWaits
 from ..profile.stacks import Trie
 from ..profile.store import Profile
 from ..symbols.names.table import SymbolTable
+from ..tree.selection import Selection
+from ..tree.wait_names import WaitName, wait_name
 from .lock_holders import LockHolders
 from .lock_waits import LockWaits
-from .selection import Selection
-from .wait_names import WaitName, wait_name
 
 MAX_PLACES = 30
 MAX_STACKS = 5_000  # the heaviest; the others together are some thousandths

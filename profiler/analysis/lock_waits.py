@@ -14,10 +14,10 @@ from ..profile.lock_intervals import LockIntervals
 from ..profile.stacks import TRUNCATED
 from ..profile.store import Profile
 from ..symbols.names.table import SymbolTable
-from .frame_filter import FrameFilter
-from .own_frames import syscall_function
-from .selection import EVERYTHING, Selection
-from .shown_frames import StackReader
+from ..tree.frame_filter import FrameFilter
+from ..tree.own_frames import syscall_function
+from ..tree.selection import EVERYTHING, Selection
+from ..tree.shown_frames import StackReader
 
 MAX_HOLDERS = 8  # of one box
 MAX_HOLDERS_OF_ALL = 200  # of all waits: eight threads of a pool run the same few functions

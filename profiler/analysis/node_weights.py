@@ -22,9 +22,9 @@ from ..profile.stacks import TABLE_FULL, UNATTRIBUTED, Trie
 from ..profile.store import Profile
 from ..symbols.names.frame_pool import FramePool
 from ..symbols.names.table import SymbolTable
-from .calltree import in_kernel
-from .selection import Selection
-from .shown_frames import ShownFrames, shown_frames
+from ..tree.calltree import in_kernel
+from ..tree.selection import Selection
+from ..tree.shown_frames import ShownFrames, shown_frames
 
 Ints = npt.NDArray[np.integer]
 Int64s = npt.NDArray[np.int64]

@@ -11,19 +11,19 @@ from ..model import ThreadInfo
 from ..profile.time_ahead import TimeAhead
 from ..profile.time_sums import TimeSums
 from ..recording.recording import Recording
-from .selection import Selection, Span
+from ..tree.selection import Selection, Span
 from .wait_causes import WaitCauses
 
 if TYPE_CHECKING:
     # Imported when they are asked for: an attach does not wait for them.
+    from ..tree.calltree import CallTree
+    from ..tree.tree_builder import TreeBuilder
     from .annotation import AnnotatedCode, AnnotatedSource, SymbolReport
-    from .calltree import CallTree
     from .code_view import CodeView
     from .heat import Heat, HeatQuery
     from .lanes import LaneQuery, Lanes
     from .lock_places import LockPlaces
     from .lock_waits import LockWaits
-    from .tree_builder import TreeBuilder
 
 
 class Views:
@@ -48,7 +48,7 @@ class Views:
     @property
     def _trees(self) -> TreeBuilder:
         if self._made_trees is None:
-            from .tree_builder import TreeBuilder
+            from ..tree.tree_builder import TreeBuilder
 
             self._made_trees = TreeBuilder(self._profile, self._names)
         return self._made_trees

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ..profile.wait_stacks import WaitStacks
 from ..symbols.names.table import SymbolTable
-from .wait_names import SILENT_FRAMES, WaitName, wait_name
+from ..tree.wait_names import SILENT_FRAMES, WaitName, wait_name
 
 _FIRST_GAP_S = 0.25
 _LAST_GAP_S = 60.0

@@ -12,16 +12,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..analysis.difference import Change, Side, difference_of
-from ..analysis.function_sums import top_functions
 from ..analysis.lanes import FULL, MAX_BINS, MAX_LANES, LaneQuery
-from ..analysis.selection import Selection, Span
-from ..analysis.tree_view import TreeIndex
 from ..analysis.views import views_of
 from ..errors import OutputError, UsageError
 from ..export import format_for, write_file, write_with
 from ..export.request import ExportRequest
 from ..model import Activity, Clock, Function
 from ..profile.time_bins import step_ns
+from ..tree.function_sums import top_functions
+from ..tree.selection import Selection, Span
+from ..tree.tree_view import TreeIndex
 from .answers import FunctionTime, Lane, Node, Thread
 
 if TYPE_CHECKING:

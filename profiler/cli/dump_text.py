@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..analysis.labels import label
 from ..model import Frame, FrameKind, Function
+from ..tree.labels import label
 from .thread_stack import ThreadStack
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from ..errors import UsageError
 from .options import WithSynonyms
 
 if TYPE_CHECKING:
-    from ..analysis.frame_filter import FrameFilter
+    from ..tree.frame_filter import FrameFilter
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class FrameOptions:
     def frames(self) -> FrameFilter:
         """The filter."""
         # Imported here: it loads numpy.
-        from ..analysis.frame_filter import FrameFilter, Language
+        from ..tree.frame_filter import FrameFilter, Language
 
         return FrameFilter(Language(self.language), self.plumbing, self.only_gil)
 

@@ -8,7 +8,7 @@ from ..model import Clock
 from .targets import shorten
 
 if TYPE_CHECKING:
-    from ..analysis.calltree import CallTree
+    from ..tree.calltree import CallTree
 
 ROWS = 5
 NAME_WIDTH = 60  # names of C++ templates can exceed any line; the files have them in full
@@ -30,8 +30,8 @@ def heaviest_lines(tree: CallTree, clock: Clock, rows: int = ROWS) -> list[str]:
         Lines without a full stop; none for a tree without weight.
     """
     # Imported here: it loads numpy.
-    from ..analysis.function_sums import top_functions
-    from ..analysis.tree_view import TreeIndex
+    from ..tree.function_sums import top_functions
+    from ..tree.tree_view import TreeIndex
 
     total_ns = int(tree.total_ns[0])
     top = top_functions(TreeIndex(tree), 0, rows)
@@ -55,8 +55,8 @@ def nameless_lines(tree: CallTree, pid: int) -> list[str]:
         tree: of the recording.
         pid: the process.
     """
-    from ..analysis.function_sums import nameless_frames, nameless_modules
-    from ..analysis.tree_view import TreeIndex
+    from ..tree.function_sums import nameless_frames, nameless_modules
+    from ..tree.tree_view import TreeIndex
 
     index = TreeIndex(tree)
     share = nameless_frames(index, 0)

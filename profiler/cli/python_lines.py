@@ -9,9 +9,9 @@ from ..recording.figures import duration
 from .targets import shorten
 
 if TYPE_CHECKING:
-    from ..analysis.calltree import CallTree
     from ..analysis.lock_waits import Holder
     from ..recording.recording import Recording
+    from ..tree.calltree import CallTree
 
 NAME_WIDTH = 60
 WAIT_SHOWN = 0.001  # of the elapsed time: less is a wait now and then
@@ -61,7 +61,7 @@ def collector_lines(tree: CallTree, clock: Clock) -> list[str]:
     Returns:
         Lines without a full stop; none if it took next to nothing.
     """
-    from ..analysis.collector_share import collector_share
+    from ..tree.collector_share import collector_share
 
     share = collector_share(tree)
     total_ns = int(tree.total_ns[0])

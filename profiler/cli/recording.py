@@ -25,9 +25,9 @@ from .signals import EXIT_CODE, Interrupts, not_suspended
 
 if TYPE_CHECKING:
     from ..analysis.annotation import SymbolReport
-    from ..analysis.selection import Selection
     from ..capture.live import Capture
     from ..recording.recording import Recording
+    from ..tree.selection import Selection
 
 POLL_S = 0.1
 LINE_INTERVAL_S = 0.25  # people read no faster
@@ -71,7 +71,7 @@ class OutputOptions:
 
     def selection(self, recording: Recording) -> Selection:
         """Return the same for what counts weights."""
-        from ..analysis.selection import Selection, Span
+        from ..tree.selection import Selection, Span
 
         span = None
         if self.span_s is not None:

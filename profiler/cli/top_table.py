@@ -8,9 +8,9 @@ from ..recording.figures import counted, duration
 from .targets import shorten
 
 if TYPE_CHECKING:
-    from ..analysis.calltree import CallTree
-    from ..analysis.selection import Selection
     from ..recording.recording import Recording
+    from ..tree.calltree import CallTree
+    from ..tree.selection import Selection
     from .recording import OutputOptions
 
 WIDTH = 120
@@ -67,9 +67,9 @@ def _rows(
     recording: Recording, selection: Selection, tree: CallTree, rows: int, *, by: str, by_line: bool
 ) -> list[tuple[str, str, int, int]]:
     """Return name, module, own and total nanoseconds of the heaviest functions or lines."""
-    from ..analysis.function_sums import top_functions
-    from ..analysis.tree_view import TreeIndex
     from ..analysis.views import views_of
+    from ..tree.function_sums import top_functions
+    from ..tree.tree_view import TreeIndex
 
     most = MAX_SPLIT if by_line else rows
     found = top_functions(TreeIndex(tree), 0, most, by_self=by == "own")

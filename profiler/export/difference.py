@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import BinaryIO
 
-from ..analysis.calltree import CallTree, children
-from ..analysis.labels import label
-from ..analysis.tree_view import TreeIndex
 from ..recording.recording import Recording
 from ..recording.summary import title
+from ..tree.calltree import CallTree, children
+from ..tree.labels import label
+from ..tree.tree_view import TreeIndex
 from .folded import ALL, clean
 from .palette import oklch
 from .svg import write_graph

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import BinaryIO
 
-from ..analysis.calltree import CallTree, children
-from ..analysis.labels import label
+from ..tree.calltree import CallTree, children
+from ..tree.labels import label
 from .request import ExportRequest
 
 ALL = "all"  # of stacks of which no function is left

@@ -21,8 +21,8 @@ import orjson
 
 from flametap.web.bundle import page
 
-from ..analysis.packed_tree import PackedTrees, deflate, pack
 from ..model import Clock
+from ..tree.packed_tree import PackedTrees, deflate, pack
 from ..version import version
 from .report_code import code
 from .report_time import times

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ..analysis.calltree import CallTree
-from ..analysis.own_frames import SYNTHETIC, syscall_function
-from ..analysis.shown_frames import StackReader
 from ..model import FrameKind, Function, Thread
 from ..profile.leaves import LeafWeights
 from ..profile.stacks import ROOT, TRUNCATED
+from ..tree.calltree import CallTree
+from ..tree.own_frames import SYNTHETIC, syscall_function
+from ..tree.shown_frames import StackReader
 from .request import ExportRequest
 
 FrameKey = tuple[int, int]

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from ..analysis.annotation import AnnotatedSource
-from ..analysis.calltree import CallTree
-from ..analysis.function_sums import top_functions
-from ..analysis.tree_view import TreeIndex
 from ..analysis.views import views_of
 from ..model import Clock, Function
+from ..tree.calltree import CallTree
+from ..tree.function_sums import top_functions
+from ..tree.tree_view import TreeIndex
 from .request import ExportRequest
 
 MAX_FUNCTIONS = 120  # of each clock

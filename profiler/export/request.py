@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
-from ..analysis.calltree import CallTree, build
-from ..analysis.selection import EVERYTHING, Selection
 from ..model import Clock, Status
 from ..profile.store import Profile
 from ..recording.cost import Certificate
 from ..recording.recording import Recording
 from ..recording.summary import summary, title
 from ..symbols.names.table import SymbolTable
+from ..tree.calltree import CallTree, build
+from ..tree.selection import EVERYTHING, Selection
 
 _MAX_THREADS_NAMED = 3
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import BinaryIO
 from xml.sax.saxutils import escape
 
-from ..analysis.tree_view import TreeIndex, visible_boxes
+from ..tree.tree_view import TreeIndex, visible_boxes
 from .palette import TEXT, box_color, root_color, run_color
 from .request import ExportRequest
 

@@ -9,9 +9,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from fake_source import FakeSource
-from flametap.analysis.calltree import CallTree
-from flametap.analysis.selection import Selection, Span
 from flametap.model import ChildProcess, Clock, ThreadInfo
+from flametap.tree.calltree import CallTree
+from flametap.tree.selection import Selection, Span
 from page_probe import TWO_FRAMES, at
 
 pytestmark = pytest.mark.needs("chromium")

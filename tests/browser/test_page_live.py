@@ -11,9 +11,9 @@ import pytest
 from playwright.sync_api import Page, Request, Route, expect
 
 from fake_source import FakeSource
-from flametap.analysis.calltree import CallTree
-from flametap.analysis.selection import Selection
 from flametap.model import Function
+from flametap.tree.calltree import CallTree
+from flametap.tree.selection import Selection
 from flametap.web.server import Server, serve
 from page_probe import at, click_box, wait_for_revision, zoom_names
 

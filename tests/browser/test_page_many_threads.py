@@ -9,8 +9,8 @@ import pytest
 from playwright.sync_api import Page, Response, expect
 
 from fake_source import FakeSource
-from flametap.analysis.selection import Span
 from flametap.model import ThreadInfo
+from flametap.tree.selection import Span
 
 pytestmark = pytest.mark.needs("chromium")
 

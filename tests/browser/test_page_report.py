@@ -14,12 +14,12 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from fake_source import TOKEN
 from flametap.analysis import live_code
-from flametap.analysis.selection import EVERYTHING, Selection, Span
 from flametap.analysis.views import Views
 from flametap.export import write_file
 from flametap.export.request import ExportRequest
 from flametap.model import Clock, Frame, Function, Status
 from flametap.symbols.locate.source_text import SourceText
+from flametap.tree.selection import EVERYTHING, Selection, Span
 from flametap.web.app import create_app
 from page_probe import at, click_box, painted_share, zoom_names
 from profiles import MAIN_ADDR, NAMES, random_profile, small_profile

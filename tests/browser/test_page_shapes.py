@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from changing_source import ChangingSource
 from fake_source import FakeSource
-from flametap.analysis.selection import EVERYTHING
+from flametap.tree.selection import EVERYTHING
 from flametap.web.server import serve
 from page_probe import at, found_by_axe, zoom_names
 from python_source import PythonSource

@@ -8,9 +8,9 @@ from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import Page, expect
 
 from fake_source import FakeSource
-from flametap.analysis.calltree import CallTree
-from flametap.analysis.selection import Selection
 from flametap.model import Function
+from flametap.tree.calltree import CallTree
+from flametap.tree.selection import Selection
 from page_probe import wait_for_revision, zoom_names
 
 pytestmark = pytest.mark.needs("chromium")

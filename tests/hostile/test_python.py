@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from attacker import SAVED, record
-from flametap.analysis.selection import Selection
 from flametap.analysis.views import views_of
 from flametap.model import Clock
+from flametap.tree.selection import Selection
 from recording import record as capture_of
 from running import Target
 from targetbuild import Builder

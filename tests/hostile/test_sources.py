@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from flametap.analysis.selection import Selection
 from flametap.analysis.views import views_of
 from flametap.model import Clock
 from flametap.symbols.locate.source_text import read_source
 from flametap.symbols.names.table import SymbolTable
 from flametap.symbols.symbolizer import Symbolizer
+from flametap.tree.selection import Selection
 from other_user import AS_NOBODY
 from recording import record
 from running import Target

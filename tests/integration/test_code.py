@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from flametap.analysis.annotation import AnnotatedCode, AnnotatedSource
-from flametap.analysis.selection import Selection
 from flametap.analysis.views import views_of
 from flametap.capture.live import Capture
 from flametap.model import Clock, FrameKind
+from flametap.tree.selection import Selection
 from recording import SYMBOLS_S, capturing
 from running import Start
 

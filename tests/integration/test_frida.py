@@ -10,9 +10,9 @@ import pytest
 
 import cli
 import receipt
-from flametap.analysis.selection import Selection
 from flametap.analysis.views import views_of
 from flametap.model import Clock
+from flametap.tree.selection import Selection
 from recording import capturing
 from running import Start, wait_until
 from stacks import of_tree

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import pytest
 
 import receipt
-from flametap.analysis.calltree import build
 from flametap.capture.live import Capture
 from flametap.model import MANAGED, Clock, FrameKind, ManagedVerdict
+from flametap.tree.calltree import build
 from flametap.wire.abi import JAVA_INLINED
 from nightly import nightly
 from recording import capturing, complete_share, record, stacks

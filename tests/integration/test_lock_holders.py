@@ -13,8 +13,8 @@ import pytest
 import cli
 import receipt
 from flametap.analysis.lock_places import LockPlace, lock_places
-from flametap.analysis.selection import EVERYTHING
 from flametap.capture.live import Capture
+from flametap.tree.selection import EVERYTHING
 from nightly import nightly
 from recording import record
 from running import Start, Target, wait_until

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from flametap.analysis.frame_filter import FrameFilter, Language
 from flametap.analysis.lock_waits import lock_share, lock_waits
-from flametap.analysis.selection import Selection
 from flametap.analysis.views import views_of
 from flametap.capture.live import Capture
 from flametap.model import Clock, FrameKind
+from flametap.tree.frame_filter import FrameFilter, Language
+from flametap.tree.selection import Selection
 from python_targets import python_of
 from recording import record
 from running import Target

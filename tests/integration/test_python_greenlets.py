@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from flametap.analysis.selection import Selection
 from flametap.analysis.views import views_of
 from flametap.model import Clock, ManagedVerdict
+from flametap.tree.selection import Selection
 from recording import complete_share, doubts, record
 from running import Target
 from stacks import of_tree

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 import cli
-from flametap.analysis.calltree import build
-from flametap.analysis.frame_filter import FrameFilter, Language
-from flametap.analysis.selection import Selection
 from flametap.analysis.views import views_of
 from flametap.capture.live import Capture
 from flametap.model import Clock, FrameKind, ManagedVerdict
+from flametap.tree.calltree import build
+from flametap.tree.frame_filter import FrameFilter, Language
+from flametap.tree.selection import Selection
 from python_targets import (
     ALL,
     PythonState,

@@ -137,9 +137,9 @@ def test_folded_and_speedscope_hold_the_same_total(start: Start, tmp_path: Path)
 
 @pytest.mark.nightly
 def test_folded_total_is_the_total_of_the_profile(start: Start, tmp_path: Path) -> None:
-    from flametap.analysis.selection import Selection
     from flametap.export import write_file
     from flametap.export.request import ExportRequest
+    from flametap.tree.selection import Selection
 
     target = start("bursts")
     capture = record(target.pid, 1)

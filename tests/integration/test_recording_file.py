@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 import cli
-from flametap.analysis.selection import Selection
 from flametap.analysis.views import views_of
 from flametap.capture.capture_options import CaptureOptions
 from flametap.capture.live import Capture
 from flametap.model import Clock
 from flametap.recording.opened import open_recording
 from flametap.recording.reader import CUT_OFF
+from flametap.tree.selection import Selection
 from nightly import nightly
 from page_answers import answers
 from running import Start, Target, wait_until

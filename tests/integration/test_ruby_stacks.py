@@ -11,9 +11,6 @@ from typing import NamedTuple
 import pytest
 
 import receipt
-from flametap.analysis.calltree import build
-from flametap.analysis.frame_filter import FrameFilter, Language
-from flametap.analysis.selection import Selection
 from flametap.analysis.views import views_of
 from flametap.capture.live import Capture
 from flametap.linux.maps import read_maps
@@ -25,6 +22,9 @@ from flametap.symbols.interpreters.ruby.stripped import find_loop, find_machine
 from flametap.symbols.locate.loaded_symbols import LoadedElf
 from flametap.symbols.locate.mapped_files import mapped_files
 from flametap.symbols.object.elf import from_bytes
+from flametap.tree.calltree import build
+from flametap.tree.frame_filter import FrameFilter, Language
+from flametap.tree.selection import Selection
 from nightly import nightly
 from recording import capturing, complete_share, record
 from running import Target, wait_until

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from flametap.analysis.calltree import build
-from flametap.analysis.selection import Selection
 from flametap.analysis.views import views_of
 from flametap.capture.live import Capture
 from flametap.model import Clock, FrameKind
+from flametap.tree.calltree import build
+from flametap.tree.selection import Selection
 from js_stacks import Frame, of_capture, of_error
 from nightly import nightly
 from recording import capturing

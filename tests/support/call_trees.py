@@ -7,8 +7,8 @@ from collections import Counter
 
 import numpy as np
 
-from flametap.analysis.calltree import CallTree
 from flametap.model import Function
+from flametap.tree.calltree import CallTree
 
 Stack = tuple[str, ...]
 Stacks = Counter[Stack]

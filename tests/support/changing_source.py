@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from fake_source import FakeSource
-from flametap.analysis.calltree import CallTree
-from flametap.analysis.selection import Selection
-from flametap.analysis.tree_view import TreeIndex
+from flametap.tree.calltree import CallTree
+from flametap.tree.selection import Selection
+from flametap.tree.tree_view import TreeIndex
 
 CHANGE_NS = 10_000_000_000
 FACTORS = {"malloc": 3.0, "_int_malloc": 3.0, "sysmalloc": 3.0, "snprintf": 0.25}

@@ -27,13 +27,11 @@ from flametap.analysis.annotation import (
     SourceLine,
     SymbolReport,
 )
-from flametap.analysis.calltree import CallTree
 from flametap.analysis.heat import Heat, HeatQuery
 from flametap.analysis.lanes import LaneQuery, Lanes
 from flametap.analysis.lock_places import UNKNOWN, LockPlace, LockPlaces
 from flametap.analysis.lock_waits import Holder, LockWaits
 from flametap.analysis.module_shares import ModuleShare
-from flametap.analysis.selection import Selection, Span
 from flametap.analysis.views import Views
 from flametap.capture.limits import check_sampling
 from flametap.model import (
@@ -47,6 +45,8 @@ from flametap.model import (
     ThreadInfo,
 )
 from flametap.recording.code_source import CodeRow
+from flametap.tree.calltree import CallTree
+from flametap.tree.selection import Selection, Span
 from flametap.wire import abi
 
 TOKEN = "secret-token"  # of servers under test

@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 import wire
-from flametap.analysis.calltree import build
 from flametap.export import folded, speedscope
 from flametap.export.request import ExportRequest
 from flametap.model import Clock, ThreadState
 from flametap.profile.store import Profile
 from flametap.symbols.names.table import SymbolTable
+from flametap.tree.calltree import build
 from flametap.wire import abi
 from flametap.wire.decoder import Decoder
 from flametap.wire.events import INTERVAL_DTYPE

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from flametap.analysis.calltree import build
 from flametap.capture.live import Capture
 from flametap.model import Clock, FrameKind
+from flametap.tree.calltree import build
 
 
 class Frame(NamedTuple):

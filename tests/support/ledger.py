@@ -13,12 +13,12 @@ from typing import Any
 from flask.testing import FlaskClient
 
 import packed_report
-from flametap.analysis.selection import Selection
 from flametap.analysis.views import views_of
 from flametap.capture.live import Capture
 from flametap.export import write_file
 from flametap.export.request import ExportRequest
 from flametap.model import Clock
+from flametap.tree.selection import Selection
 from flametap.web.app import create_app
 from running import wait_until
 from stacks import read_folded

@@ -7,11 +7,11 @@ from collections import Counter
 from typing import Any
 
 import wire
-from flametap.analysis.calltree import CallTree
 from flametap.linux.syscalls import KERNEL
 from flametap.model import Clock, Frame, FrameKind, Function, Verdict
 from flametap.profile.store import Profile
 from flametap.symbols.names.table import SymbolTable
+from flametap.tree.calltree import CallTree
 from flametap.wire.decoder import Decoder
 
 MAIN = Function("main", "prog", "main.c")
@@ -162,8 +162,8 @@ def naive_stacks(
     profile: Profile, table: SymbolTable, clock: Clock, by_thread: bool
 ) -> dict[tuple[Function, ...], int]:
     """The same, put together one stack at a time."""
-    from flametap.analysis import own_frames
     from flametap.profile import stacks
+    from flametap.tree import own_frames
 
     trie = profile.trie()
     leaves = profile.leaf_weights(clock)

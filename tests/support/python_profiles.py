@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Sequence
 
 import wire
-from flametap.analysis import own_frames
-from flametap.analysis.frame_filter import FrameFilter, Language
 from flametap.model import MANAGED, Clock, Frame, FrameKind, Function, Verdict
 from flametap.profile import stacks
 from flametap.profile.store import Profile
 from flametap.symbols.interpreters.python.plumbing import is_plumbing
 from flametap.symbols.names.table import SymbolTable
+from flametap.tree import own_frames
+from flametap.tree.frame_filter import FrameFilter, Language
 from flametap.wire import abi
 from profiles import apply
 

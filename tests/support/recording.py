@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from flametap.analysis.selection import Selection
 from flametap.analysis.views import views_of
 from flametap.capture.capture_options import CaptureOptions
 from flametap.capture.live import Capture
 from flametap.model import Clock, Verdict
+from flametap.tree.selection import Selection
 from running import wait_until
 from stacks import Stacks, of_tree
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from flametap.analysis.calltree import CallTree
+from flametap.tree.calltree import CallTree
 
 
 @dataclass(frozen=True)

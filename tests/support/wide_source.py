@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from call_trees import tree_of
 from fake_source import FakeSource
-from flametap.analysis.calltree import CallTree
-from flametap.analysis.selection import Selection
+from flametap.tree.calltree import CallTree
+from flametap.tree.selection import Selection
 
 
 class WideSource(FakeSource):

@@ -26,9 +26,9 @@ from ..targets import find_target
 from ..thread_stack import ThreadStack
 
 if TYPE_CHECKING:
-    from ...analysis.frame_filter import FrameFilter
     from ...capture.live import Capture
     from ...capture.python_look import PythonLook
+    from ...tree.frame_filter import FrameFilter
 
 # Sampling lasts until every thread has a stack. A running thread takes a few periods on a busy
 # machine, and a hundred where the program has handlers on alternate stacks (stack_headroom.c). The
@@ -232,10 +232,10 @@ def read_stacks(capture: Capture, shown: FrameFilter) -> list[ThreadStack]:
         capture: what was sampled.
         shown: which frames to return.
     """
-    from ...analysis.shown_frames import StackReader
     from ...linux.syscalls import syscall_name
     from ...profile.held_waits import HeldWaits
     from ...profile.stacks import ROOT
+    from ...tree.shown_frames import StackReader
 
     newest = _newest_leaves(capture)
     reader = StackReader(capture.profile, capture.names, shown)

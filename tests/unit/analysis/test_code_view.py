@@ -12,12 +12,12 @@ import wire
 from flametap.analysis import code_view
 from flametap.analysis.code_view import CodeView
 from flametap.analysis.live_code import LiveCode
-from flametap.analysis.selection import Selection
 from flametap.model import Clock, Frame, FrameKind, Function, RawFrame
 from flametap.profile.store import Profile
 from flametap.recording.recording import Process
 from flametap.symbols.names.table import SymbolTable
 from flametap.symbols.symbolizer import Symbolizer
+from flametap.tree.selection import Selection
 from objects import compile_object, module_of, open_elf, symbols
 from profiles import WORK_ADDR, WORK_ADDR_2, apply, small_profile
 

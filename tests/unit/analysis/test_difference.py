@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from flametap.analysis.difference import Difference, Side, difference_of
-from flametap.analysis.selection import Selection, Span
 from flametap.model import Clock
 from flametap.recording.recording import Recording
+from flametap.tree.selection import Selection, Span
 from made_programs import FUNCTIONS, SAMPLE_NS, SAMPLES, program
 
 

@@ -13,10 +13,10 @@ import wire
 from flametap.analysis.function_weights import address_weights, line_weights, places
 from flametap.analysis.module_shares import module_shares
 from flametap.analysis.node_weights import node_weights
-from flametap.analysis.selection import Selection
 from flametap.model import Clock, Frame, FrameKind, Function, RawFrame
 from flametap.profile.store import Profile
 from flametap.symbols.names.table import SymbolTable
+from flametap.tree.selection import Selection
 from profiles import INLINED, MAIN, WORK, apply, random_profile, small_profile
 
 Key = tuple[int, int]

@@ -6,11 +6,11 @@ import pytest
 
 import wire
 from flametap.analysis.lock_places import LockPlace, lock_places
-from flametap.analysis.selection import EVERYTHING, Selection, Span
 from flametap.model import Frame
 from flametap.profile.held_waits import HeldWaits
 from flametap.profile.store import Profile
 from flametap.symbols.names.table import SymbolTable
+from flametap.tree.selection import EVERYTHING, Selection, Span
 from flametap.wire.decoder import Decoder, ProtocolError
 from time_rows import FUTEX
 from waits import function

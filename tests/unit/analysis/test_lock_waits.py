@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from flametap.analysis.calltree import build
-from flametap.analysis.frame_filter import FrameFilter, Language
 from flametap.analysis.lock_waits import lock_share, lock_waits
-from flametap.analysis.selection import EVERYTHING, Selection
-from flametap.analysis.tree_view import ancestors
 from flametap.model import Clock
 from flametap.profile.store import Profile
 from flametap.symbols.names.table import SymbolTable
+from flametap.tree.calltree import build
+from flametap.tree.frame_filter import FrameFilter, Language
+from flametap.tree.selection import EVERYTHING, Selection
+from flametap.tree.tree_view import ancestors
 from gil_profiles import MAIN_THREAD, MS, PARSE, READER, RENDER, WORKER, gil_profile
 from profiles import small_profile
 

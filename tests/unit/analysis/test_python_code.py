@@ -9,12 +9,12 @@ import pytest
 
 from flametap.analysis import live_code
 from flametap.analysis.code_view import CodeView
-from flametap.analysis.frame_filter import FrameFilter, Language
 from flametap.analysis.live_code import LiveCode
-from flametap.analysis.selection import Selection
 from flametap.model import Clock, Frame, Function
 from flametap.recording.recording import Process
 from flametap.symbols.symbolizer import Symbolizer
+from flametap.tree.frame_filter import FrameFilter, Language
+from flametap.tree.selection import Selection
 from python_profiles import HANDLE, HANDLE_ADDR, HANDLE_ADDR_2, NAMES, named, python_profile
 
 

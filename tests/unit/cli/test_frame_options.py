@@ -6,9 +6,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from flametap.analysis.frame_filter import FrameFilter, Language
 from flametap.cli.frame_options import FrameOptions, frame_options
 from flametap.errors import UsageError
+from flametap.tree.frame_filter import FrameFilter, Language
 
 
 def parsed(*arguments: str) -> FrameOptions:

@@ -12,9 +12,7 @@ from typing import Any
 import pytest
 
 from flametap.analysis.annotation import ModuleSymbols, SymbolReport
-from flametap.analysis.frame_filter import FrameFilter, Language
 from flametap.analysis.module_shares import ModuleShare
-from flametap.analysis.own_frames import NO_PYTHON_FUNCTION
 from flametap.cli.commands.dump import read_stacks
 from flametap.cli.dump_json import as_object
 from flametap.cli.dump_text import as_lines, as_python_lines
@@ -32,6 +30,8 @@ from flametap.model import (
 )
 from flametap.recording.figures import duration
 from flametap.recording.summary import summary_of
+from flametap.tree.frame_filter import FrameFilter, Language
+from flametap.tree.own_frames import NO_PYTHON_FUNCTION
 from python_profiles import HANDLE, SERVE, python_profile
 
 

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 import wire
-from flametap.analysis.calltree import CallTree
 from flametap.cli.frame_options import FrameOptions
 from flametap.cli.heaviest import heaviest_lines, nameless_lines
 from flametap.cli.outputs import Output
@@ -27,6 +26,7 @@ from flametap.model import Clock, Frame, FrameKind, Function, Status
 from flametap.profile.store import Profile
 from flametap.recording.recording import Process, Recording
 from flametap.symbols.names.table import SymbolTable
+from flametap.tree.calltree import CallTree
 from profiles import apply
 from python_profiles import named
 

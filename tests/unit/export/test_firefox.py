@@ -11,8 +11,6 @@ import numpy as np
 import pytest
 
 import wire
-from flametap.analysis.frame_filter import FrameFilter
-from flametap.analysis.selection import Selection, Span
 from flametap.export import firefox, speedscope
 from flametap.export.firefox_tables import Tables
 from flametap.export.leaf_stacks import LeafStacks
@@ -21,6 +19,8 @@ from flametap.model import Clock, Frame, FrameKind, Function, Status
 from flametap.profile.roster import Roster
 from flametap.profile.store import Profile
 from flametap.symbols.names.table import SymbolTable
+from flametap.tree.frame_filter import FrameFilter
+from flametap.tree.selection import Selection, Span
 from gil_profiles import gil_profile
 from ledger import firefox_stacks
 from profiles import (

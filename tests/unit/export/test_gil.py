@@ -7,11 +7,11 @@ import io
 import orjson
 import pytest
 
-from flametap.analysis.frame_filter import FrameFilter, Language
-from flametap.analysis.selection import Selection
 from flametap.export import folded, speedscope
 from flametap.export.request import ExportRequest
 from flametap.model import Clock
+from flametap.tree.frame_filter import FrameFilter, Language
+from flametap.tree.selection import Selection
 from gil_profiles import MS, gil_profile
 from recordings import recorded
 

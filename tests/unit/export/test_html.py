@@ -13,14 +13,14 @@ import pytest
 
 import packed_report
 from flametap.analysis import code_view, live_code
-from flametap.analysis.packed_tree import leb128
-from flametap.analysis.selection import Selection, Span
 from flametap.export import html
 from flametap.export.request import ExportRequest
 from flametap.model import Clock, Frame, Function, Status
 from flametap.profile.store import Profile
 from flametap.symbols.locate.source_text import SourceText
 from flametap.symbols.names.table import SymbolTable
+from flametap.tree.packed_tree import leb128
+from flametap.tree.selection import Selection, Span
 from profiles import MAIN_ADDR, NAMES, naive_stacks, random_profile, small_profile
 from python_source import PythonSource
 from recordings import recorded

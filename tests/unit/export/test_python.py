@@ -6,12 +6,12 @@ import io
 import json
 from typing import Any
 
-from flametap.analysis.frame_filter import ALL_FRAMES, FrameFilter, Language
-from flametap.analysis.labels import label
-from flametap.analysis.selection import Selection
 from flametap.export import folded, speedscope
 from flametap.export.request import ExportRequest
 from flametap.model import Clock, Function
+from flametap.tree.frame_filter import ALL_FRAMES, FrameFilter, Language
+from flametap.tree.labels import label
+from flametap.tree.selection import Selection
 from python_profiles import HANDLE, python_profile
 from recordings import recorded
 

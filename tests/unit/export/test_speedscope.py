@@ -12,12 +12,12 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from flametap import __version__
-from flametap.analysis.selection import Selection
 from flametap.export import speedscope
 from flametap.export.request import ExportRequest
 from flametap.model import Clock, Status
 from flametap.profile.store import Profile
 from flametap.symbols.names.table import SymbolTable
+from flametap.tree.selection import Selection
 from profiles import SMALL_MAIN, SMALL_POOL, random_profile, small_profile
 from recordings import recorded
 

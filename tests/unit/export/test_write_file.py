@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from flametap import export
-from flametap.analysis.selection import EVERYTHING, Selection
 from flametap.errors import OutputError, UsageError
 from flametap.export import Format, format_for, write_file
 from flametap.export.request import ExportRequest
 from flametap.model import Clock
+from flametap.tree.selection import EVERYTHING, Selection
 from profiles import small_profile
 from recordings import recorded
 

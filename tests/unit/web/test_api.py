@@ -9,8 +9,8 @@ import pytest
 from flask.testing import FlaskClient
 
 from fake_source import TAKEN_IN, FakeSource
-from flametap.analysis.selection import Selection
 from flametap.model import Clock, Function
+from flametap.tree.selection import Selection
 from flametap.web.search import SearchError, compile_search
 from flametap.web.trees import MAX_TREES, TreeCache
 

@@ -8,8 +8,8 @@ import pytest
 from flask.testing import FlaskClient
 
 from fake_source import TAKEN_IN, FakeSource
-from flametap.analysis.selection import Selection
 from flametap.model import Clock
+from flametap.tree.selection import Selection
 
 
 def ask(client: FlaskClient, what: str, status: int = 200, **query: object) -> dict[str, Any]:

@@ -14,11 +14,11 @@ from flask.testing import FlaskClient
 
 import packed_report
 from fake_source import TOKEN
-from flametap.analysis.selection import Selection, Span
 from flametap.analysis.views import views_of
 from flametap.export import FORMATS
 from flametap.model import Clock, Status
 from flametap.recording.opened import open_recording
+from flametap.tree.selection import Selection, Span
 from flametap.web import exports
 from flametap.web.app import create_app
 from flametap.web.exports import file_name

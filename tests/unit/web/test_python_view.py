@@ -8,10 +8,10 @@ import pytest
 from flask.testing import FlaskClient
 
 from fake_source import TOKEN
-from flametap.analysis.frame_filter import FrameFilter, Language
-from flametap.analysis.function_sums import WAITS
-from flametap.analysis.selection import Selection
 from flametap.model import Clock, FrameKind, Function
+from flametap.tree.frame_filter import FrameFilter, Language
+from flametap.tree.function_sums import WAITS
+from flametap.tree.selection import Selection
 from flametap.web.app import create_app
 from flametap.web.search import compile_search
 from python_source import EVAL, PythonSource

@@ -11,8 +11,8 @@ import pytest
 from flask.testing import FlaskClient
 
 from fake_source import TOKEN, FakeSource
-from flametap.analysis.selection import Span
 from flametap.model import ThreadInfo
+from flametap.tree.selection import Span
 from flametap.web.app import create_app
 from flametap.web.encode_threads import ThreadQuery, encode_threads, format_ids
 

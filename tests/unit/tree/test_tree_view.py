@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from call_trees import random_tree, tree_of
-from flametap.analysis.calltree import CallTree
-from flametap.analysis.function_sums import nameless_frames, nameless_ns, top_functions
-from flametap.analysis.tree_search import find_matches, match_functions
-from flametap.analysis.tree_view import (
+from flametap.model import FrameKind, Function
+from flametap.tree.calltree import CallTree
+from flametap.tree.function_sums import nameless_frames, nameless_ns, top_functions
+from flametap.tree.tree_search import find_matches, match_functions
+from flametap.tree.tree_view import (
     BIG_PARENT,
     MAX_RUN_PX,
     TreeIndex,
@@ -21,7 +22,6 @@ from flametap.analysis.tree_view import (
     resolve_run,
     visible_boxes,
 )
-from flametap.model import FrameKind, Function
 
 # all ─ main ─┬─ a ─ a ─ b
 #             └─ b

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from flametap.analysis.calltree import build
 from flametap.analysis.lock_waits import lock_waits
 from flametap.analysis.node_weights import node_weights
-from flametap.analysis.selection import Selection, Span
 from flametap.analysis.views import Views
 from flametap.model import Clock
+from flametap.tree.calltree import build
+from flametap.tree.selection import Selection, Span
 from gil_profiles import gil_profile
 from recordings import recorded
 

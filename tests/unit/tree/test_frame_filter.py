@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 import wire
-from flametap.analysis import calltree, own_frames
-from flametap.analysis.frame_filter import FrameFilter, Language, traits
 from flametap.analysis.function_weights import line_weights, places
 from flametap.analysis.module_shares import module_shares
 from flametap.analysis.node_weights import node_weights
-from flametap.analysis.selection import Selection
-from flametap.analysis.shown_frames import StackReader
 from flametap.model import MANAGED, Clock, Frame, FrameKind, Function
 from flametap.profile.stacks import ROOT, TRUNCATED
 from flametap.profile.store import Profile
 from flametap.symbols.names.table import GUESS
+from flametap.tree import calltree, own_frames
+from flametap.tree.frame_filter import FrameFilter, Language, traits
+from flametap.tree.selection import Selection
+from flametap.tree.shown_frames import StackReader
 from profiles import apply, random_profile, stacks_of_tree
 from python_profiles import (
     CALL,

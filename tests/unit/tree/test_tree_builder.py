@@ -8,16 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from flametap.analysis import calltree, tree_builder
-from flametap.analysis.calltree import CallTree
-from flametap.analysis.comparison import join
-from flametap.analysis.frame_filter import FrameFilter, Language
-from flametap.analysis.name_order import NameOrder
-from flametap.analysis.selection import Selection, Span
-from flametap.analysis.tree_builder import TreeBuilder
 from flametap.model import Clock, Frame, Function
 from flametap.profile.store import Profile
 from flametap.symbols.names.table import SymbolTable
+from flametap.tree import calltree, tree_builder
+from flametap.tree.calltree import CallTree
+from flametap.tree.comparison import join
+from flametap.tree.frame_filter import FrameFilter, Language
+from flametap.tree.name_order import NameOrder
+from flametap.tree.selection import Selection, Span
+from flametap.tree.tree_builder import TreeBuilder
 from gil_profiles import gil_profile
 from profiles import random_profile
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from call_trees import random_tree, stacks_of, tree_of
-from flametap.analysis import comparison
-from flametap.analysis.calltree import CallTree
-from flametap.analysis.comparison import (
+from flametap.tree import comparison
+from flametap.tree.calltree import CallTree
+from flametap.tree.comparison import (
     Sizes,
     adjusted,
     function_changes,
@@ -21,8 +21,8 @@ from flametap.analysis.comparison import (
     widened,
     z_scores,
 )
-from flametap.analysis.name_order import NameOrder, Order
-from flametap.analysis.tree_view import TreeIndex
+from flametap.tree.name_order import NameOrder, Order
+from flametap.tree.tree_view import TreeIndex
 
 
 def pair(seed: int) -> tuple[CallTree, CallTree, Order]:

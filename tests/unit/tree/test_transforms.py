@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from call_trees import Stack, Stacks, random_tree, stacks_of, tree_of
-from flametap.analysis import transforms
-from flametap.analysis.calltree import CallTree
-from flametap.analysis.name_order import NameOrder, Order
-from flametap.analysis.tree_view import TreeIndex, resolve_path
-from flametap.analysis.upward import callers, invert
 from flametap.model import Function
+from flametap.tree import transforms
+from flametap.tree.calltree import CallTree
+from flametap.tree.name_order import NameOrder, Order
+from flametap.tree.tree_view import TreeIndex, resolve_path
+from flametap.tree.upward import callers, invert
 
 SEEDS = range(6)
 

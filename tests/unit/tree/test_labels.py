@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flametap.analysis.labels import label
 from flametap.model import FrameKind, Function
+from flametap.tree.labels import label
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import wire
-from flametap.analysis import calltree, own_frames
-from flametap.analysis.calltree import CallTree
-from flametap.analysis.merge import merge
 from flametap.model import Clock, Frame, FrameKind, Function
 from flametap.profile.store import Profile
 from flametap.symbols.names.table import SymbolTable
+from flametap.tree import calltree, own_frames
+from flametap.tree.calltree import CallTree
+from flametap.tree.merge import merge
 from profiles import (
     INLINED,
     MAIN,

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 import pytest
 
 import wire
-from flametap.analysis.calltree import CallTree, build
-from flametap.analysis.collector_share import collector_share
-from flametap.analysis.frame_filter import FrameFilter, Language
 from flametap.analysis.module_shares import module_shares
 from flametap.analysis.node_weights import node_weights
-from flametap.analysis.selection import Selection
 from flametap.model import Clock, Frame, Function
 from flametap.profile.store import Profile
 from flametap.symbols.names.table import SymbolTable
+from flametap.tree.calltree import CallTree, build
+from flametap.tree.collector_share import collector_share
+from flametap.tree.frame_filter import FrameFilter, Language
+from flametap.tree.selection import Selection
 from flametap.wire.abi import MARK_COLLECTING, MARK_LOCK_HELD
 from profiles import apply
 from python_profiles import (

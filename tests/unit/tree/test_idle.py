@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from call_trees import stacks_of, tree_of
-from flametap.analysis.name_order import NameOrder
-from flametap.analysis.shape import Shape, Step, Verb, arrange, is_idle
-from flametap.analysis.tree_view import TreeIndex
 from flametap.model import Function
+from flametap.tree.name_order import NameOrder
+from flametap.tree.shape import Shape, Step, Verb, arrange, is_idle
+from flametap.tree.tree_view import TreeIndex
 
 POOL = ("start", "_queue_SimpleQueue_get", "PyThread_acquire_lock_timed", "__futex_wait", "[futex]")
 LOCK = ("start", "pthread_mutex_lock", "__lll_lock_wait", "[futex]")

@@ -1,0 +1,1 @@
+"""Build call trees from a profile, choose what they count and show, and change their shape."""
