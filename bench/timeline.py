@@ -21,12 +21,12 @@ import orjson
 
 import benchmark
 from benchmark import Bench, run
-from flametap.analysis.heat import HeatQuery, heat
-from flametap.analysis.lanes import LaneQuery, lanes
 from flametap.model import Clock
 from flametap.profile.store import Profile
 from flametap.profile.time_ahead import TimeAhead
 from flametap.profile.time_sums import TimeSums
+from flametap.timeline.heat import HeatQuery, heat
+from flametap.timeline.lanes import LaneQuery, lanes
 from flametap.web.encode_lanes import encode_heat, encode_lanes
 from flametap.wire.events import Batch
 from reporting import Data, Table

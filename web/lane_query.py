@@ -6,8 +6,8 @@ import re
 
 from flask import abort
 
-from flametap.analysis.heat import MAX_COLUMNS, HeatQuery
-from flametap.analysis.lanes import MAX_BINS, MAX_LANES, LaneQuery
+from flametap.timeline.heat import MAX_COLUMNS, HeatQuery
+from flametap.timeline.lanes import MAX_BINS, MAX_LANES, LaneQuery
 
 from .arguments import NS_PER_MS
 

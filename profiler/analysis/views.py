@@ -16,12 +16,12 @@ from .wait_causes import WaitCauses
 
 if TYPE_CHECKING:
     # Imported when they are asked for: an attach does not wait for them.
+    from ..timeline.heat import Heat, HeatQuery
+    from ..timeline.lanes import LaneQuery, Lanes
     from ..tree.calltree import CallTree
     from ..tree.tree_builder import TreeBuilder
     from .annotation import AnnotatedCode, AnnotatedSource, SymbolReport
     from .code_view import CodeView
-    from .heat import Heat, HeatQuery
-    from .lanes import LaneQuery, Lanes
     from .lock_places import LockPlaces
     from .lock_waits import LockWaits
 
@@ -129,13 +129,13 @@ class Views:
 
     def lanes(self, query: LaneQuery) -> Lanes:
         """Return what threads did over time, in bins."""
-        from .lanes import lanes
+        from ..timeline.lanes import lanes
 
         return lanes(self._time, query)
 
     def heat(self, query: HeatQuery) -> Heat:
         """Return a heat map."""
-        from .heat import heat
+        from ..timeline.heat import heat
 
         return heat(self._time, query)
 

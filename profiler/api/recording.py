@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..analysis.difference import Change, Side, difference_of
-from ..analysis.lanes import FULL, MAX_BINS, MAX_LANES, LaneQuery
 from ..analysis.views import views_of
 from ..errors import OutputError, UsageError
 from ..export import format_for, write_file, write_with
 from ..export.request import ExportRequest
 from ..model import Activity, Clock, Function
 from ..profile.time_bins import step_ns
+from ..timeline.lanes import FULL, MAX_BINS, MAX_LANES, LaneQuery
 from ..tree.function_sums import top_functions
 from ..tree.selection import Selection, Span
 from ..tree.tree_view import TreeIndex

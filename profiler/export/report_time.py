@@ -10,9 +10,9 @@ from typing import Any
 
 from flametap.web.encode_lanes import encode_heat, encode_lanes
 
-from ..analysis.heat import MAX_COLUMNS, HeatQuery
-from ..analysis.lanes import MAX_BINS, MAX_LANES, LaneQuery
 from ..analysis.views import views_of
+from ..timeline.heat import MAX_COLUMNS, HeatQuery
+from ..timeline.lanes import MAX_BINS, MAX_LANES, LaneQuery
 from .request import ExportRequest
 
 REVISION = 1  # of everything in a report

@@ -27,8 +27,6 @@ from flametap.analysis.annotation import (
     SourceLine,
     SymbolReport,
 )
-from flametap.analysis.heat import Heat, HeatQuery
-from flametap.analysis.lanes import LaneQuery, Lanes
 from flametap.analysis.lock_places import UNKNOWN, LockPlace, LockPlaces
 from flametap.analysis.lock_waits import Holder, LockWaits
 from flametap.analysis.module_shares import ModuleShare
@@ -45,6 +43,8 @@ from flametap.model import (
     ThreadInfo,
 )
 from flametap.recording.code_source import CodeRow
+from flametap.timeline.heat import Heat, HeatQuery
+from flametap.timeline.lanes import LaneQuery, Lanes
 from flametap.tree.calltree import CallTree
 from flametap.tree.selection import Selection, Span
 from flametap.wire import abi

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import wire
-from flametap.analysis.heat import Heat, HeatQuery, heat
-from flametap.analysis.lanes import LaneQuery, Lanes, lanes
 from flametap.profile.store import Profile
 from flametap.profile.time_sums import TimeSums
+from flametap.timeline.heat import Heat, HeatQuery, heat
+from flametap.timeline.lanes import LaneQuery, Lanes, lanes
 from flametap.wire.decoder import Decoder
 
 START_NS = 5 * 10**12

@@ -62,9 +62,10 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "safety": ("errors", "inject", "inject.frida", "linux"),
     # What readers make of a recording, by subject.
     "tree": ("linux", "model", "profile", "symbols.interpreters", "symbols.names"),
+    "timeline": ("model", "profile"),
     "analysis": (
         *("linux", "model", "profile", "recording", "symbols", "symbols.locate"),
-        *("symbols.names", "symbols.object", "tree"),
+        *("symbols.names", "symbols.object", "timeline", "tree"),
     ),
     "capture": (
         *("analysis", "errors", "inject", "inject.link", "linux", "model", "profile"),
@@ -73,14 +74,14 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     ),
     # What people see.
     "web.bundle": (),
-    "web.encode_lanes": ("analysis", "model"),
+    "web.encode_lanes": ("model", "timeline"),
     "export": (
         *("analysis", "errors", "model", "profile", "recording", "symbols.interpreters"),
-        *("symbols.names", "tree", "version", "web.bundle", "web.encode_lanes"),
+        *("symbols.names", "timeline", "tree", "version", "web.bundle", "web.encode_lanes"),
     ),
     "web": (
-        *("analysis", "errors", "export", "model", "recording", "tree", "web.bundle"),
-        *("web.encode_lanes",),
+        *("analysis", "errors", "export", "model", "recording", "timeline", "tree"),
+        *("web.bundle", "web.encode_lanes"),
     ),
     "cli": (
         *("analysis", "capture", "errors", "export", "inject", "linux", "model", "recording"),
@@ -95,7 +96,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # For scripts, notebooks and runs of tests; the package itself loads it when it is used.
     "api": (
         *("analysis", "capture", "errors", "export", "inject", "model", "profile", "recording"),
-        *("safety", "tree"),
+        *("safety", "timeline", "tree"),
     ),
     "flametap": ("api", "errors", "version"),
     "__main__": ("cli", "cli.main", "linux"),
@@ -114,6 +115,7 @@ BELONGS_TO: dict[str, tuple[str, ...]] = {
         "recording",
         "symbols",
         "tree",
+        "timeline",
         "analysis",
         "export.firefox",
         "export.report_code",

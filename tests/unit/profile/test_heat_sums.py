@@ -8,8 +8,6 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from flametap.analysis.heat import Heat, HeatQuery, heat
-from flametap.analysis.lanes import FULL
 from flametap.model import Activity
 from flametap.profile import intervals, time_parts
 from flametap.profile.heat_sums import (
@@ -25,6 +23,8 @@ from flametap.profile.heat_sums import (
 from flametap.profile.store import Profile
 from flametap.profile.time_bins import step_ns
 from flametap.profile.time_sums import TimeSums
+from flametap.timeline.heat import Heat, HeatQuery, heat
+from flametap.timeline.lanes import FULL
 from time_rows import ASLEEP, FUTEX, START_NS, Row, apply, naive, random_rows
 from wire import BLOCKED, PARKED, QUEUED, RUNNING
 

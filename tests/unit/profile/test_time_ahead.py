@@ -7,13 +7,13 @@ import random
 import pytest
 
 import wire
-from flametap.analysis.heat import HeatQuery, heat
-from flametap.analysis.lanes import LaneQuery, lanes
 from flametap.profile import intervals
 from flametap.profile.interval_chunk import Block
 from flametap.profile.store import Profile
 from flametap.profile.time_ahead import TimeAhead
 from flametap.profile.time_sums import TimeSums
+from flametap.timeline.heat import HeatQuery, heat
+from flametap.timeline.lanes import LaneQuery, lanes
 from flametap.wire import abi
 from time_rows import START_NS, apply, random_rows
 

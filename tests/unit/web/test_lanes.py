@@ -11,8 +11,8 @@ import pytest
 from flask.testing import FlaskClient
 
 from fake_source import THREADS, FakeSource
-from flametap.analysis.lanes import FULL, LaneQuery
 from flametap.model import Activity
+from flametap.timeline.lanes import FULL, LaneQuery
 from flametap.web.encode_lanes import FIRST
 
 
