@@ -70,9 +70,9 @@ import orjson
 from flask import Blueprint, Response, abort, request
 from werkzeug.exceptions import HTTPException
 
-from flametap.analysis.lock_places import GIL, LockPlace
 from flametap.analysis.views import Views
 from flametap.errors import FlametapError
+from flametap.locks.lock_places import GIL, LockPlace
 from flametap.model import Status
 
 from .arguments import parse_function, parse_numbers, parse_selection, parse_view_query

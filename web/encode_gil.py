@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flametap.analysis.lock_waits import LockWaits
+from flametap.locks.lock_waits import LockWaits
 from flametap.model import Function, ThreadInfo
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flametap.analysis.lock_places import LockPlace, LockPlaces
+from flametap.locks.lock_places import LockPlace, LockPlaces
 from flametap.model import Function
 
 

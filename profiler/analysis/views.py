@@ -7,23 +7,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ..locks.wait_causes import WaitCauses
 from ..model import ThreadInfo
 from ..profile.time_ahead import TimeAhead
 from ..profile.time_sums import TimeSums
 from ..recording.recording import Recording
 from ..tree.selection import Selection, Span
-from .wait_causes import WaitCauses
 
 if TYPE_CHECKING:
     # Imported when they are asked for: an attach does not wait for them.
+    from ..locks.lock_places import LockPlaces
+    from ..locks.lock_waits import LockWaits
     from ..timeline.heat import Heat, HeatQuery
     from ..timeline.lanes import LaneQuery, Lanes
     from ..tree.calltree import CallTree
     from ..tree.tree_builder import TreeBuilder
     from .annotation import AnnotatedCode, AnnotatedSource, SymbolReport
     from .code_view import CodeView
-    from .lock_places import LockPlaces
-    from .lock_waits import LockWaits
 
 
 class Views:
@@ -110,13 +110,13 @@ class Views:
 
         Without a path, during all waits.
         """
-        from .lock_waits import lock_waits
+        from ..locks.lock_waits import lock_waits
 
         return lock_waits(self._profile, self._names, selection, path)
 
     def lock_places(self, selection: Selection) -> LockPlaces:
         """Return where threads wait for locks, with the texts of the lines that are known."""
-        from .lock_places import lock_places, with_text
+        from ..locks.lock_places import lock_places, with_text
 
         found = lock_places(self._profile, self._names, selection)
         frames = [place.frame for place in found.places]

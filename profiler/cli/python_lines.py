@@ -9,7 +9,7 @@ from ..recording.figures import duration
 from .targets import shorten
 
 if TYPE_CHECKING:
-    from ..analysis.lock_waits import Holder
+    from ..locks.lock_waits import Holder
     from ..recording.recording import Recording
     from ..tree.calltree import CallTree
 
@@ -25,7 +25,7 @@ def gil_lines(recording: Recording) -> list[str]:
         Lines without a full stop; none for a process without a GIL.
     """
     # Imported here: it loads numpy.
-    from ..analysis.lock_waits import lock_share, lock_waits
+    from ..locks.lock_waits import lock_share, lock_waits
 
     share = lock_share(recording.process.profile)
     if share is None:

@@ -12,8 +12,8 @@ import pytest
 
 import cli
 import receipt
-from flametap.analysis.lock_places import LockPlace, lock_places
 from flametap.capture.live import Capture
+from flametap.locks.lock_places import LockPlace, lock_places
 from flametap.tree.selection import EVERYTHING
 from nightly import nightly
 from recording import record

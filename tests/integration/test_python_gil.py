@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from flametap.analysis.lock_waits import lock_share, lock_waits
 from flametap.analysis.views import views_of
 from flametap.capture.live import Capture
+from flametap.locks.lock_waits import lock_share, lock_waits
 from flametap.model import Clock, FrameKind
 from flametap.tree.frame_filter import FrameFilter, Language
 from flametap.tree.selection import Selection

@@ -27,11 +27,11 @@ from flametap.analysis.annotation import (
     SourceLine,
     SymbolReport,
 )
-from flametap.analysis.lock_places import UNKNOWN, LockPlace, LockPlaces
-from flametap.analysis.lock_waits import Holder, LockWaits
 from flametap.analysis.module_shares import ModuleShare
 from flametap.analysis.views import Views
 from flametap.capture.limits import check_sampling
+from flametap.locks.lock_places import UNKNOWN, LockPlace, LockPlaces
+from flametap.locks.lock_waits import Holder, LockWaits
 from flametap.model import (
     ChildProcess,
     Clock,

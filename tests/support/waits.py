@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import wire
-from flametap.analysis.wait_causes import WaitCauses
+from flametap.locks.wait_causes import WaitCauses
 from flametap.model import Activity, Frame, FrameKind, Function
 from flametap.profile.store import Profile
 from flametap.profile.time_sums import TimeSums

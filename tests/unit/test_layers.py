@@ -63,8 +63,9 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # What readers make of a recording, by subject.
     "tree": ("linux", "model", "profile", "symbols.interpreters", "symbols.names"),
     "timeline": ("model", "profile"),
+    "locks": ("linux", "model", "profile", "symbols.names", "tree"),
     "analysis": (
-        *("linux", "model", "profile", "recording", "symbols", "symbols.locate"),
+        *("linux", "locks", "model", "profile", "recording", "symbols", "symbols.locate"),
         *("symbols.names", "symbols.object", "timeline", "tree"),
     ),
     "capture": (
@@ -80,12 +81,13 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         *("symbols.names", "timeline", "tree", "version", "web.bundle", "web.encode_lanes"),
     ),
     "web": (
-        *("analysis", "errors", "export", "model", "recording", "timeline", "tree"),
+        *("analysis", "errors", "export", "locks", "model", "recording", "timeline", "tree"),
         *("web.bundle", "web.encode_lanes"),
     ),
     "cli": (
-        *("analysis", "capture", "errors", "export", "inject", "linux", "model", "recording"),
-        *("safety", "symbols.interpreters", "symbols.jit", "symbols.locate", "tree", "wire"),
+        *("analysis", "capture", "errors", "export", "inject", "linux", "locks", "model"),
+        *("recording", "safety", "symbols.interpreters", "symbols.jit", "symbols.locate"),
+        *("tree", "wire"),
     ),
     "cli.commands": (
         *("agent", "analysis", "capture", "cli", "errors", "export", "linux", "model"),
@@ -116,6 +118,7 @@ BELONGS_TO: dict[str, tuple[str, ...]] = {
         "symbols",
         "tree",
         "timeline",
+        "locks",
         "analysis",
         "export.firefox",
         "export.report_code",

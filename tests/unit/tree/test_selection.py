@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from flametap.analysis.lock_waits import lock_waits
 from flametap.analysis.node_weights import node_weights
 from flametap.analysis.views import Views
+from flametap.locks.lock_waits import lock_waits
 from flametap.model import Clock
 from flametap.tree.calltree import build
 from flametap.tree.selection import Selection, Span

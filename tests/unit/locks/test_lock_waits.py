@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from flametap.analysis.lock_waits import lock_share, lock_waits
+from flametap.locks.lock_waits import lock_share, lock_waits
 from flametap.model import Clock
 from flametap.profile.store import Profile
 from flametap.symbols.names.table import SymbolTable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flametap.analysis.lock_places import GIL, UNKNOWN, lock_places
+from flametap.locks.lock_places import GIL, UNKNOWN, lock_places
 from flametap.tree.selection import EVERYTHING, Selection, Span
 from gil_profiles import MS, READER, gil_profile
 from waits import PARK, PY_LOCK, SECOND, SEM, SYNC, Waits

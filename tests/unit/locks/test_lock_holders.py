@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import wire
-from flametap.analysis.lock_places import LockPlace, lock_places
+from flametap.locks.lock_places import LockPlace, lock_places
 from flametap.model import Frame
 from flametap.profile.held_waits import HeldWaits
 from flametap.profile.store import Profile
