@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flametap.analysis.annotation import AnnotatedCode, AnnotatedSource, SymbolReport
+from flametap.code.annotation import AnnotatedCode, AnnotatedSource, SymbolReport
 
 
 def encode_symbols(report: SymbolReport) -> dict[str, Any]:

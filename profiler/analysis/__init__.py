@@ -1,1 +1,1 @@
-"""Compute call trees and the weights of lines, instructions and modules from a profile."""
+"""The entrance to what readers make of recordings: the views of one, the difference of two."""

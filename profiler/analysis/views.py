@@ -16,14 +16,14 @@ from ..tree.selection import Selection, Span
 
 if TYPE_CHECKING:
     # Imported when they are asked for: an attach does not wait for them.
+    from ..code.annotation import AnnotatedCode, AnnotatedSource, SymbolReport
+    from ..code.code_view import CodeView
     from ..locks.lock_places import LockPlaces
     from ..locks.lock_waits import LockWaits
     from ..timeline.heat import Heat, HeatQuery
     from ..timeline.lanes import LaneQuery, Lanes
     from ..tree.calltree import CallTree
     from ..tree.tree_builder import TreeBuilder
-    from .annotation import AnnotatedCode, AnnotatedSource, SymbolReport
-    from .code_view import CodeView
 
 
 class Views:
@@ -56,7 +56,7 @@ class Views:
     @property
     def _code(self) -> CodeView:
         if self._made_code is None:
-            from .code_view import CodeView
+            from ..code.code_view import CodeView
 
             self._made_code = CodeView(self.recording.process)
         return self._made_code

@@ -63,7 +63,7 @@ class Keeper:
         self._do(self._file.close)
 
     def _code(self) -> Iterable[Chunk]:
-        from ..analysis.code_to_keep import code_chunks
+        from ..code.code_to_keep import code_chunks
 
         return code_chunks(self._process, with_sources=self._with_sources)
 

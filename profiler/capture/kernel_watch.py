@@ -99,7 +99,7 @@ class KernelWatch:
             return None
         threads = profile.threads.values()
         used = Counter(thread.tid for thread in threads)  # the kernel may reuse a tid
-        from ..analysis.node_weights import SeenCpu, cpu_by_thread
+        from ..code.node_weights import SeenCpu, cpu_by_thread
 
         seen_of = cpu_by_thread(profile, table)
         final = dict(self._final)

@@ -179,7 +179,7 @@ class Capture:
         self._pump.start()
 
     def _make_symbolizer(self) -> None:
-        from ..analysis.live_code import LiveCode
+        from ..code.live_code import LiveCode
         from ..symbols.symbolizer import Symbolizer
 
         symbolizer = Symbolizer(

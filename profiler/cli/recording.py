@@ -24,8 +24,8 @@ from .python_lines import collector_lines, gil_lines
 from .signals import EXIT_CODE, Interrupts, not_suspended
 
 if TYPE_CHECKING:
-    from ..analysis.annotation import SymbolReport
     from ..capture.live import Capture
+    from ..code.annotation import SymbolReport
     from ..recording.recording import Recording
     from ..tree.selection import Selection
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..analysis.annotation import AnnotatedSource
 from ..analysis.views import views_of
+from ..code.annotation import AnnotatedSource
 from ..model import Clock, Function
 from ..tree.calltree import CallTree
 from ..tree.function_sums import top_functions

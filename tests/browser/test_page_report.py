@@ -13,8 +13,8 @@ from flask.testing import FlaskClient
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from fake_source import TOKEN
-from flametap.analysis import live_code
 from flametap.analysis.views import Views
+from flametap.code import live_code
 from flametap.export import write_file
 from flametap.export.request import ExportRequest
 from flametap.model import Clock, Frame, Function, Status

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from flametap.analysis.annotation import AnnotatedCode, AnnotatedSource
 from flametap.analysis.views import views_of
 from flametap.capture.live import Capture
+from flametap.code.annotation import AnnotatedCode, AnnotatedSource
 from flametap.model import Clock, FrameKind
 from flametap.tree.selection import Selection
 from recording import SYMBOLS_S, capturing

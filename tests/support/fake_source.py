@@ -20,16 +20,16 @@ from typing import Any
 import numpy as np
 
 from fake_time import FakeTime
-from flametap.analysis.annotation import (
+from flametap.analysis.views import Views
+from flametap.capture.limits import check_sampling
+from flametap.code.annotation import (
     AnnotatedCode,
     AnnotatedSource,
     ModuleSymbols,
     SourceLine,
     SymbolReport,
 )
-from flametap.analysis.module_shares import ModuleShare
-from flametap.analysis.views import Views
-from flametap.capture.limits import check_sampling
+from flametap.code.module_shares import ModuleShare
 from flametap.locks.lock_places import UNKNOWN, LockPlace, LockPlaces
 from flametap.locks.lock_waits import Holder, LockWaits
 from flametap.model import (

@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 import wire
-from flametap.analysis.live_code import LiveCode
 from flametap.analysis.views import Views
+from flametap.code.live_code import LiveCode
 from flametap.model import Frame, FrameKind, Function, Status
 from flametap.profile.store import Profile
 from flametap.recording.recording import Process, Recording

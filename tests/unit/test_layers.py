@@ -64,12 +64,13 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "tree": ("linux", "model", "profile", "symbols.interpreters", "symbols.names"),
     "timeline": ("model", "profile"),
     "locks": ("linux", "model", "profile", "symbols.names", "tree"),
-    "analysis": (
-        *("linux", "locks", "model", "profile", "recording", "symbols", "symbols.locate"),
-        *("symbols.names", "symbols.object", "timeline", "tree"),
+    "code": (
+        *("linux", "model", "profile", "recording", "symbols", "symbols.locate"),
+        *("symbols.names", "symbols.object", "tree"),
     ),
+    "analysis": ("code", "locks", "model", "profile", "recording", "timeline", "tree"),
     "capture": (
-        *("analysis", "errors", "inject", "inject.link", "linux", "model", "profile"),
+        *("analysis", "code", "errors", "inject", "inject.link", "linux", "model", "profile"),
         *("recording", "symbols", "symbols.interpreters", "symbols.jit", "symbols.locate"),
         *("symbols.names", "wire"),
     ),
@@ -77,17 +78,18 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "web.bundle": (),
     "web.encode_lanes": ("model", "timeline"),
     "export": (
-        *("analysis", "errors", "model", "profile", "recording", "symbols.interpreters"),
-        *("symbols.names", "timeline", "tree", "version", "web.bundle", "web.encode_lanes"),
+        *("analysis", "code", "errors", "model", "profile", "recording"),
+        *("symbols.interpreters", "symbols.names", "timeline", "tree", "version", "web.bundle"),
+        *("web.encode_lanes",),
     ),
     "web": (
-        *("analysis", "errors", "export", "locks", "model", "recording", "timeline", "tree"),
-        *("web.bundle", "web.encode_lanes"),
+        *("analysis", "code", "errors", "export", "locks", "model", "recording", "timeline"),
+        *("tree", "web.bundle", "web.encode_lanes"),
     ),
     "cli": (
-        *("analysis", "capture", "errors", "export", "inject", "linux", "locks", "model"),
-        *("recording", "safety", "symbols.interpreters", "symbols.jit", "symbols.locate"),
-        *("tree", "wire"),
+        *("analysis", "capture", "code", "errors", "export", "inject", "linux", "locks"),
+        *("model", "recording", "safety", "symbols.interpreters", "symbols.jit"),
+        *("symbols.locate", "tree", "wire"),
     ),
     "cli.commands": (
         *("agent", "analysis", "capture", "cli", "errors", "export", "linux", "model"),
@@ -119,6 +121,7 @@ BELONGS_TO: dict[str, tuple[str, ...]] = {
         "tree",
         "timeline",
         "locks",
+        "code",
         "analysis",
         "export.firefox",
         "export.report_code",

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from flametap.analysis.annotation import ModuleSymbols, SymbolReport
-from flametap.analysis.module_shares import ModuleShare
 from flametap.cli.commands.dump import read_stacks
 from flametap.cli.dump_json import as_object
 from flametap.cli.dump_text import as_lines, as_python_lines
 from flametap.cli.progress import Progress, recording_line
 from flametap.cli.recording import OutputOptions, symbol_lines
 from flametap.cli.thread_stack import FOR_A_CPU, FOR_THE_LOCK, ThreadStack
+from flametap.code.annotation import ModuleSymbols, SymbolReport
+from flametap.code.module_shares import ModuleShare
 from flametap.model import (
     Clock,
     Frame,

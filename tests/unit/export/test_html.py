@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import packed_report
-from flametap.analysis import code_view, live_code
+from flametap.code import code_view, live_code
 from flametap.export import html
 from flametap.export.request import ExportRequest
 from flametap.model import Clock, Frame, Function, Status

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 import wire
-from flametap.analysis.module_shares import module_shares
-from flametap.analysis.node_weights import node_weights
+from flametap.code.module_shares import module_shares
+from flametap.code.node_weights import node_weights
 from flametap.model import Clock, Frame, Function
 from flametap.profile.store import Profile
 from flametap.symbols.names.table import SymbolTable

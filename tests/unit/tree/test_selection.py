@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flametap.analysis.node_weights import node_weights
 from flametap.analysis.views import Views
+from flametap.code.node_weights import node_weights
 from flametap.locks.lock_waits import lock_waits
 from flametap.model import Clock
 from flametap.tree.calltree import build

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import wire
-from flametap.analysis import code_view
-from flametap.analysis.code_view import CodeView
-from flametap.analysis.live_code import LiveCode
+from flametap.code import code_view
+from flametap.code.code_view import CodeView
+from flametap.code.live_code import LiveCode
 from flametap.model import Clock, Frame, FrameKind, Function, RawFrame
 from flametap.profile.store import Profile
 from flametap.recording.recording import Process

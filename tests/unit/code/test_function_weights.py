@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import wire
-from flametap.analysis.function_weights import address_weights, line_weights, places
-from flametap.analysis.module_shares import module_shares
-from flametap.analysis.node_weights import node_weights
+from flametap.code.function_weights import address_weights, line_weights, places
+from flametap.code.module_shares import module_shares
+from flametap.code.node_weights import node_weights
 from flametap.model import Clock, Frame, FrameKind, Function, RawFrame
 from flametap.profile.store import Profile
 from flametap.symbols.names.table import SymbolTable

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from flametap.analysis import live_code
-from flametap.analysis.code_view import CodeView
-from flametap.analysis.live_code import LiveCode
+from flametap.code import live_code
+from flametap.code.code_view import CodeView
+from flametap.code.live_code import LiveCode
 from flametap.model import Clock, Frame, Function
 from flametap.recording.recording import Process
 from flametap.symbols.symbolizer import Symbolizer

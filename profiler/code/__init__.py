@@ -1,0 +1,1 @@
+"""Give modules, source lines and instructions their weights and their texts."""
