@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO
 
-from ..analysis.unattributed import unattributed_notes
 from ..analysis.views import views_of
 from ..errors import FlametapError, UsageError
 from ..inject.client import InjectorClient
@@ -56,6 +55,7 @@ from .rates import Rates
 from .signal_notes import signal_notes
 from .symbol_servers import client_of
 from .thread_names import ThreadNames
+from .unattributed import unattributed_notes
 
 if TYPE_CHECKING:
     from ..symbols.symbolizer import Symbolizer

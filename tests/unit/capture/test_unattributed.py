@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flametap.analysis.unattributed import unattributed_notes
+from flametap.capture.unattributed import unattributed_notes
 
 SECOND = 1_000_000_000
 
