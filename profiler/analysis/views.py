@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from ..locks.wait_causes import WaitCauses
 from ..model import ThreadInfo
-from ..profile.time_ahead import TimeAhead
-from ..profile.time_sums import TimeSums
 from ..recording.recording import Recording
+from ..timeline.time_ahead import TimeAhead
+from ..timeline.time_sums import TimeSums
 from ..tree.selection import Selection, Span
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..model import Activity
-from ..profile.heat_sums import (
+from .heat_sums import (
     CPU_LEVEL,
     ROWS_A_SECOND,
     WAIT_ROWS,
@@ -16,9 +16,9 @@ from ..profile.heat_sums import (
     cpu_sums,
     wait_counts,
 )
-from ..profile.time_bins import SECOND_LEVEL, level_for, step_ns
-from ..profile.time_sums import TimeSums
 from .lanes import FULL
+from .time_bins import SECOND_LEVEL, level_for, step_ns
+from .time_sums import TimeSums
 
 MAX_COLUMNS = 720
 

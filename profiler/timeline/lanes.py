@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from ..model import Activity, Thread
 from ..profile.cell_keys import HOLDING, SLOTS
-from ..profile.time_bins import bins, level_for, step_ns, sums
-from ..profile.time_sums import TimeSums, TimeView
+from .time_bins import bins, level_for, step_ns, sums
+from .time_sums import TimeSums, TimeView
 
 FULL = 50
 MAX_BINS = 1440

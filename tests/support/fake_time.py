@@ -12,9 +12,9 @@ from typing import Any
 
 import wire
 from flametap.profile.store import Profile
-from flametap.profile.time_sums import TimeSums
 from flametap.timeline.heat import Heat, HeatQuery, heat
 from flametap.timeline.lanes import LaneQuery, Lanes, lanes
+from flametap.timeline.time_sums import TimeSums
 from flametap.wire.decoder import Decoder
 
 START_NS = 5 * 10**12

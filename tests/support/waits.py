@@ -6,9 +6,9 @@ import wire
 from flametap.locks.wait_causes import WaitCauses
 from flametap.model import Activity, Frame, FrameKind, Function
 from flametap.profile.store import Profile
-from flametap.profile.time_sums import TimeSums
 from flametap.symbols.names.table import SymbolTable
 from flametap.timeline.lanes import LaneQuery, lanes
+from flametap.timeline.time_sums import TimeSums
 from flametap.wire.decoder import Decoder
 from time_rows import FUTEX
 from wire import PARKED

@@ -68,7 +68,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         *("linux", "model", "profile", "recording", "symbols", "symbols.locate"),
         *("symbols.names", "symbols.object", "tree"),
     ),
-    "analysis": ("code", "locks", "model", "profile", "recording", "timeline", "tree"),
+    "analysis": ("code", "locks", "model", "recording", "timeline", "tree"),
     "capture": (
         *("analysis", "code", "errors", "inject", "inject.link", "linux", "model", "profile"),
         *("recording", "symbols", "symbols.interpreters", "symbols.jit", "symbols.locate"),
@@ -99,8 +99,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "cli.main": ("cli", "errors", "version"),
     # For scripts, notebooks and runs of tests; the package itself loads it when it is used.
     "api": (
-        *("analysis", "capture", "errors", "export", "inject", "model", "profile", "recording"),
-        *("safety", "timeline", "tree"),
+        *("analysis", "capture", "errors", "export", "inject", "model", "recording", "safety"),
+        *("timeline", "tree"),
     ),
     "flametap": ("api", "errors", "version"),
     "__main__": ("cli", "cli.main", "linux"),

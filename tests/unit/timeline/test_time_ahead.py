@@ -10,10 +10,10 @@ import wire
 from flametap.profile import intervals
 from flametap.profile.interval_chunk import Block
 from flametap.profile.store import Profile
-from flametap.profile.time_ahead import TimeAhead
-from flametap.profile.time_sums import TimeSums
 from flametap.timeline.heat import HeatQuery, heat
 from flametap.timeline.lanes import LaneQuery, lanes
+from flametap.timeline.time_ahead import TimeAhead
+from flametap.timeline.time_sums import TimeSums
 from flametap.wire import abi
 from time_rows import START_NS, apply, random_rows
 

@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 from flametap.model import Activity
-from flametap.profile import intervals, time_parts
-from flametap.profile.heat_sums import (
+from flametap.profile import intervals
+from flametap.profile.store import Profile
+from flametap.timeline import time_parts
+from flametap.timeline.heat import Heat, HeatQuery, heat
+from flametap.timeline.heat_sums import (
     CPU_LEVEL,
     ROWS_A_SECOND,
     SHORTEST_NS,
@@ -20,11 +23,9 @@ from flametap.profile.heat_sums import (
     wait_counts,
     wait_row,
 )
-from flametap.profile.store import Profile
-from flametap.profile.time_bins import step_ns
-from flametap.profile.time_sums import TimeSums
-from flametap.timeline.heat import Heat, HeatQuery, heat
 from flametap.timeline.lanes import FULL
+from flametap.timeline.time_bins import step_ns
+from flametap.timeline.time_sums import TimeSums
 from time_rows import ASLEEP, FUTEX, START_NS, Row, apply, naive, random_rows
 from wire import BLOCKED, PARKED, QUEUED, RUNNING
 

@@ -15,12 +15,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .cell_keys import NONE, SLOTS, CellKeys, Cells
-from .interval_chunk import Block, block_of
-from .moments import Moments
+from ..profile.cell_keys import NONE, SLOTS, CellKeys, Cells
+from ..profile.interval_chunk import Block, block_of
+from ..profile.moments import Moments
+from ..profile.wait_stacks import WaitReader
 from .time_bins import MAX_LEVEL, Growth, coarser, growth_of, joined, level_for, merged, step_ns
 from .time_parts import Part, Parts
-from .wait_stacks import WaitReader
 
 Bools = npt.NDArray[np.bool_]
 Int32s = npt.NDArray[np.int32]

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..model import Activity
-from .cell_keys import SLOTS
-from .interval_chunk import Block
+from ..profile.cell_keys import SLOTS
+from ..profile.interval_chunk import Block
 from .time_bins import SECOND_LEVEL, bins, growth_of, level_for, step_ns
 from .time_parts import Part
 from .time_sums import Columns, TimeView, within
