@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from ..profile.held_waits import HeldWaits
+from .held_waits import HeldWaits
 from .lock_waits import MAX_HOLDERS_OF_ALL, Holder, LockWaits
 
 

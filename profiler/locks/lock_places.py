@@ -18,12 +18,12 @@ import numpy.typing as npt
 from ..linux.syscalls import LOCK
 from ..model import MANAGED_KINDS, Clock, Frame, FrameKind
 from ..profile.activities import LOCK_CALLS
-from ..profile.held_waits import HeldWaits
 from ..profile.stacks import Trie
 from ..profile.store import Profile
 from ..symbols.names.table import SymbolTable
 from ..tree.selection import Selection
 from ..tree.wait_names import WaitName, wait_name
+from .held_waits import HeldWaits
 from .lock_holders import LockHolders
 from .lock_waits import LockWaits
 

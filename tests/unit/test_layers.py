@@ -92,7 +92,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         *("symbols.locate", "tree", "wire"),
     ),
     "cli.commands": (
-        *("agent", "analysis", "capture", "cli", "errors", "export", "linux", "model"),
+        *("agent", "analysis", "capture", "cli", "errors", "export", "linux", "locks", "model"),
         *("profile", "recording", "safety", "symbols", "symbols.locate", "symbols.object"),
         *("tree", "web"),
     ),

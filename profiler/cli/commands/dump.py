@@ -233,7 +233,7 @@ def read_stacks(capture: Capture, shown: FrameFilter) -> list[ThreadStack]:
         shown: which frames to return.
     """
     from ...linux.syscalls import syscall_name
-    from ...profile.held_waits import HeldWaits
+    from ...locks.held_waits import HeldWaits
     from ...profile.stacks import ROOT
     from ...tree.shown_frames import StackReader
 

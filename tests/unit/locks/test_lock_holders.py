@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import wire
+from flametap.locks.held_waits import HeldWaits
 from flametap.locks.lock_places import LockPlace, lock_places
 from flametap.model import Frame
-from flametap.profile.held_waits import HeldWaits
 from flametap.profile.store import Profile
 from flametap.symbols.names.table import SymbolTable
 from flametap.tree.selection import EVERYTHING, Selection, Span
