@@ -74,6 +74,7 @@ from flametap.analysis.views import Views
 from flametap.errors import FlametapError
 from flametap.locks.lock_places import GIL, LockPlace
 from flametap.model import Status
+from flametap.tree.names import find_threads
 
 from .arguments import parse_function, parse_numbers, parse_selection, parse_view_query
 from .control_types import Controls
@@ -88,7 +89,6 @@ from .exports import Exports
 from .farewell import Farewell
 from .known_functions import KnownFunctions
 from .lane_query import parse_heat_query, parse_lane_query
-from .names import find_threads
 from .thread_list import ThreadList
 from .thread_query import parse_thread_query
 from .trees import TreeCache

@@ -10,10 +10,10 @@ from flask import abort
 
 from flametap.model import Clock, ThreadInfo
 from flametap.tree.frame_filter import FrameFilter, Language
+from flametap.tree.names import find_threads, id_range, parse_path, split
 from flametap.tree.selection import Selection, Span
 
 from .encode import ViewQuery
-from .names import find_threads, id_range, parse_path, split
 from .view_query import FILE, REST, baseline_of, shape_of
 
 MAX_WIDTH_PX = 20_000.0

@@ -59,6 +59,8 @@ from flametap.tree.function_sums import (
     origin_sums,
     top_functions,
 )
+from flametap.tree.names import FunctionNames
+from flametap.tree.search import SearchError, compile_search
 from flametap.tree.selection import EVERYTHING, Selection
 from flametap.tree.shape import PLAIN, Shape
 from flametap.tree.tree_search import find_matches, match_functions
@@ -73,8 +75,6 @@ from flametap.tree.tree_view import (
 )
 
 from .comparing import Baseline
-from .names import FunctionNames
-from .search import SearchError, compile_search
 
 MAX_TOP_MATCHES = 200  # more than people step through with N
 MAX_TABLE_ROWS = 500

@@ -26,8 +26,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flametap.model import ThreadInfo
-
-from .search import SearchError, compile_text
+from flametap.tree.search import SearchError, compile_text
 
 SUMS = ("cpu_ns", "wall_ns", "off_cpu_ns", "gil_held_ns", "gil_awaited_ns")
 # Orders of the list → what is compared, and whether the largest come first.

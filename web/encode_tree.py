@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from flametap.tree.comparison import Sizes, grades, z_scores
+from flametap.tree.names import FunctionNames
 from flametap.tree.tree_rows import children_page
 from flametap.tree.tree_view import TreeIndex, resolve_path
 
 from .encode import function_columns, path_ids
-from .names import FunctionNames
 
 MAX_ROWS = 200  # of one page
 MAX_NODES = 400  # pages of one request: a table with that many open nodes in sight

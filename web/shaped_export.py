@@ -7,12 +7,11 @@ from functools import cached_property, partial
 
 from flametap.export.request import StackShaper
 from flametap.tree.calltree import CallTree
+from flametap.tree.names import plain, split
 from flametap.tree.shape import TARGETED, Shape, Verb, in_order, is_idle
 from flametap.tree.shaped_stack import StackStep, shaped
+from flametap.tree.shapes import ORIGINS, Shaper
 from flametap.tree.tree_view import TreeIndex
-
-from .names import plain, split
-from .shapes import ORIGINS, Shaper
 
 WORDS = {
     Verb.HIDE: "{} hidden",

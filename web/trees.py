@@ -20,16 +20,16 @@ from flametap.analysis.difference import translated
 from flametap.analysis.views import Views
 from flametap.tree.calltree import CallTree
 from flametap.tree.comparison import Sizes, join, widened
+from flametap.tree.names import FunctionNames
 from flametap.tree.selection import EVERYTHING, Selection
 from flametap.tree.shape import PLAIN, Shape
+from flametap.tree.shapes import Shaper
 from flametap.tree.tree_rows import heaviest_path
 from flametap.tree.tree_view import TreeIndex
 
 from .comparing import Baseline, sizes_of
 from .encode import View, ViewQuery, encode_comparison
 from .encode_tree import MAX_HEAVIEST, PageQuery, encode_page, find_node
-from .names import FunctionNames
-from .shapes import Shaper
 
 MAX_TREES = 12
 # A tree with a million nodes and its index take some 100 MB. The two newest are kept in any case.

@@ -6,14 +6,14 @@ from typing import Any
 
 from flask import abort
 
+from flametap.tree.names import parse_path
+from flametap.tree.search import SearchError, compile_search
 from flametap.tree.selection import Span
 from flametap.tree.shape import Shape
+from flametap.tree.shapes import ShapeError, parse_shape
 
 from .comparing import Baseline
 from .encode_tree import MAX_NODES, MAX_ROWS, PageQuery
-from .names import parse_path
-from .search import SearchError, compile_search
-from .shapes import ShapeError, parse_shape
 
 FILE = "file"  # in ``compare``: another recording
 SCALES = ("share", "time")

@@ -61,7 +61,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     ),
     "safety": ("errors", "inject", "inject.frida", "linux"),
     # What readers make of a recording, by subject.
-    "tree": ("linux", "model", "profile", "symbols.interpreters", "symbols.names"),
+    "tree": ("linux", "model", "profile", "recording", "symbols.interpreters", "symbols.names"),
     "timeline": ("model", "profile"),
     "locks": ("linux", "model", "profile", "symbols.names", "tree"),
     "code": (
@@ -131,7 +131,7 @@ BELONGS_TO: dict[str, tuple[str, ...]] = {
     "symbolic": ("symbols",),
     "multi_demangle": ("symbols.names",),
     "orjson": ("web", "export", "cli", "recording"),
-    "re2": ("web",),
+    "re2": ("tree.search",),
     "pytest": ("api.pytest_plugin",),
 }
 DOM_FREE = sorted((ROOT / "web" / "static" / "model").glob("*.js"))

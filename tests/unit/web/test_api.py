@@ -9,9 +9,8 @@ import pytest
 from flask.testing import FlaskClient
 
 from fake_source import TAKEN_IN, FakeSource
-from flametap.model import Clock, Function
+from flametap.model import Clock
 from flametap.tree.selection import Selection
-from flametap.web.search import SearchError, compile_search
 from flametap.web.trees import MAX_TREES, TreeCache
 
 
@@ -220,66 +219,6 @@ def test_function_ids_are_those_of_the_source(client: FlaskClient, source: FakeS
     for query in ({}, {"clock": "wall"}, {"threads": "2"}):
         functions = view(client, **query)["functions"]
         assert functions["name"] == [source.functions[at].name for at in functions["id"]]
-
-
-@pytest.mark.parametrize(
-    ("pattern", "found"),
-    [
-        ("alloc", True),
-        ("ALLOC", False),  # upper case heeds case
-        ("Arena", True),
-        ("alloc$", False),  # plain text
-        ("Alloc(unsigned)", False),
-        ("alloc(unsigned)", True),
-        ("re:arena::ALLOC$", False),
-        ("re:arena::alloc$", True),
-        ("module:app", True),
-        ("module:libc", False),
-        ("module:re:^app", True),
-        ("module:re:^pp", False),
-        ("file:/src/", True),
-        ("file:arena.h", True),
-        ("file:arena\\.h", False),
-        ("file:re:arena\\.h", True),
-        ("unsigned", True),  # in the full name
-        ("file::x", False),  # a name, not a file
-        ("re::x", False),  # a name, not a pattern
-        ("re:file::x|arena", True),
-        ("re:", True),
-        ("\ud800", False),
-        ("re:\ud800", False),
-    ],
-)
-def test_search_text(pattern: str, found: bool) -> None:
-    function = Function("Arena::alloc", "app", "/src/arena.h", full_name="Arena::alloc(unsigned)")
-    assert compile_search(pattern)(function) is found
-
-
-@pytest.mark.parametrize(
-    "pattern",
-    [
-        *("re:(", "re:[z-a]", "re:(?=a)", r"re:(a)\1", "re:(x{900}){900}"),
-        "x" * 1001,
-    ],
-)
-def test_patterns_that_cannot_be_used_are_refused_in_one_line(pattern: str) -> None:
-    with pytest.raises(SearchError) as caught:
-        compile_search(pattern)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("pattern", ["((a)+)+$", ".*.*.*.*.*=x", "(a|aa)*b"])
-def test_no_pattern_takes_longer_than_its_share(pattern: str) -> None:
-    matches = compile_search("re:" + pattern)
-    function = Function("a" * 10_000 + "!", "m")  # Python's own would take minutes
-    assert not matches(function)
-    assert not matches(function)  # the deadline has not passed
-
-
-def test_search_has_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flametap.web.search.DEADLINE_S", -1.0)
-    with pytest.raises(SearchError, match="too long"):
-        compile_search("a")(Function("a", "m"))
 
 
 @pytest.mark.parametrize("text", ["5", "-5", "a-b", "5-5", "9-5", "last", "1-2-3", "1" * 40 + "-2"])

@@ -8,12 +8,11 @@ import pytest
 from flask.testing import FlaskClient
 
 from fake_source import TOKEN
-from flametap.model import Clock, FrameKind, Function
+from flametap.model import Clock
 from flametap.tree.frame_filter import FrameFilter, Language
 from flametap.tree.function_sums import WAITS
 from flametap.tree.selection import Selection
 from flametap.web.app import create_app
-from flametap.web.search import compile_search
 from python_source import EVAL, PythonSource
 
 
@@ -121,14 +120,6 @@ def test_source_of_a_python_function_has_its_own_lines(
     assert found["total_ns"] == sum(weighed.values()) == total
     code = view(client, "instructions", function=number)
     assert "no machine code" in code["notes"][0]
-
-
-def test_search_finds_the_short_path_of_python_functions() -> None:
-    function = Function("get", "shop/views.py", "/home/shop/views.py", FrameKind.PYTHON)
-    assert compile_search("shop/views")(function)
-    assert not compile_search("home")(function)
-    assert compile_search("file:home")(function)
-    assert not compile_search("libc")(Function("read", "libc.so.6"))
 
 
 def test_modules_have_one_row_for_all_python_functions(client: FlaskClient) -> None:

@@ -84,7 +84,7 @@ def test_only_the_rows_asked_for_are_sent_in_their_order(client: FlaskClient) ->
 def test_filter_is_a_part_of_the_name_or_an_expression(
     client: FlaskClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flametap.web.search.DEADLINE_S", 60.0)  # the machine may be busy
+    monkeypatch.setattr("flametap.tree.search.DEADLINE_S", 60.0)  # the machine may be busy
     answer = threads(client, filter="worker-999", sort="name")
     assert [row["name"] for row in answer["rows"]] == ["worker-9992", "worker-9996"]
     assert answer["matching_ids"] == "9993,9997"

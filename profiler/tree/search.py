@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 import re2
 
-from flametap.model import FrameKind, Function
+from ..model import FrameKind, Function
 
 MAX_PATTERN_CHARS = 1000
 MAX_PATTERN_BYTES = (

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from flametap.model import FrameKind, Function
-from flametap.recording.recording import Recording
-from flametap.tree.name_order import NameOrder, Order
-from flametap.tree.shape import TARGETED, ChosenOf, Shape, Step, Verb, arrange, turned
-from flametap.tree.tree_search import match_functions
-from flametap.tree.tree_view import TreeIndex
-
+from ..model import FrameKind, Function
+from ..recording.recording import Recording
+from .name_order import NameOrder, Order
 from .names import FunctionNames, plain, split
 from .search import compile_search
+from .shape import TARGETED, ChosenOf, Shape, Step, Verb, arrange, turned
+from .tree_search import match_functions
+from .tree_view import TreeIndex
 
 MAX_STEPS = 32
 MAX_CHARACTERS = 8192

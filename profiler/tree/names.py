@@ -15,7 +15,7 @@ import threading
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 
-from flametap.model import Function, ThreadInfo
+from ..model import Function, ThreadInfo
 
 MAX_ID = 2**32  # of threads
 MAX_FUNCTION = 2**31 - 1
