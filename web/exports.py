@@ -19,14 +19,13 @@ from werkzeug.wsgi import FileWrapper
 
 from flametap.export import FORMATS, RECORDING, RECORDING_EXTENSION
 from flametap.export.request import ExportRequest
+from flametap.export.shaping import ShapedExport
 from flametap.model import Status
 from flametap.recording.recording import Recording
 from flametap.tree.frame_filter import Language
 from flametap.tree.selection import Selection
 from flametap.tree.shape import PLAIN, Shape
 from flametap.tree.shapes import Shaper
-
-from .shaped_export import ShapedExport
 
 MAX_BYTES = 1 << 30  # 10^8 intervals as speedscope JSON
 MAX_AT_ONCE = 2

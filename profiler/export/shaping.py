@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from functools import cached_property, partial
 
-from flametap.export.request import StackShaper
-from flametap.tree.calltree import CallTree
-from flametap.tree.names import plain, split
-from flametap.tree.shape import TARGETED, Shape, Verb, in_order, is_idle
-from flametap.tree.shaped_stack import StackStep, shaped
-from flametap.tree.shapes import ORIGINS, Shaper
-from flametap.tree.tree_view import TreeIndex
+from ..tree.calltree import CallTree
+from ..tree.names import plain, split
+from ..tree.shape import TARGETED, Shape, Verb, in_order, is_idle
+from ..tree.shaped_stack import StackStep, shaped
+from ..tree.shapes import ORIGINS, Shaper
+from ..tree.tree_view import TreeIndex
+from .request import StackShaper
 
 WORDS = {
     Verb.HIDE: "{} hidden",
