@@ -23,11 +23,11 @@ import benchmark
 from benchmark import Bench, run
 from flametap.model import Clock
 from flametap.profile.store import Profile
+from flametap.timeline.encode_lanes import encode_heat, encode_lanes
 from flametap.timeline.heat import HeatQuery, heat
 from flametap.timeline.lanes import LaneQuery, lanes
 from flametap.timeline.time_ahead import TimeAhead
 from flametap.timeline.time_sums import TimeSums
-from flametap.web.encode_lanes import encode_heat, encode_lanes
 from flametap.wire.events import Batch
 from reporting import Data, Table
 from store import BATCH_ROWS, resident_mb, rows

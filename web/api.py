@@ -74,6 +74,7 @@ from flametap.analysis.views import Views
 from flametap.errors import FlametapError
 from flametap.locks.lock_places import GIL, LockPlace
 from flametap.model import Status
+from flametap.timeline.encode_lanes import encode_heat, encode_lanes
 from flametap.tree.names import find_threads
 
 from .arguments import parse_function, parse_numbers, parse_selection, parse_view_query
@@ -82,7 +83,6 @@ from .controls import add_controls, json_body
 from .encode import ViewQuery, encode_view
 from .encode_code import encode_instructions, encode_lines, encode_symbols
 from .encode_gil import encode_holders
-from .encode_lanes import encode_heat, encode_lanes
 from .encode_locks import encode_locks
 from .encode_threads import encode_threads
 from .exports import Exports

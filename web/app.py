@@ -12,9 +12,9 @@ from typing import Any
 from flask import Flask, Response, render_template, request
 
 from flametap.analysis.views import Views
+from flametap.export.bundle import MAIN, SCRIPT, STYLE, bundle, joined, style
 
 from .api import Service, blueprint
-from .bundle import MAIN, SCRIPT, STYLE, bundle, joined, style
 from .control_types import Controls
 from .gate import MAX_BODY_BYTES
 from .guard import protect

@@ -19,11 +19,10 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from flametap.web.bundle import page
-
 from ..model import Clock
 from ..tree.packed_tree import PackedTrees, deflate, pack
 from ..version import version
+from .bundle import page
 from .report_code import code
 from .report_time import times
 from .request import ExportRequest

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from flametap.web.encode_lanes import encode_heat, encode_lanes
-
 from ..analysis.views import views_of
+from ..timeline.encode_lanes import encode_heat, encode_lanes
 from ..timeline.heat import MAX_COLUMNS, HeatQuery
 from ..timeline.lanes import MAX_BINS, MAX_LANES, LaneQuery
 from .request import ExportRequest

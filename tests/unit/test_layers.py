@@ -75,16 +75,13 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         *("symbols.names", "wire"),
     ),
     # What people see.
-    "web.bundle": (),
-    "web.encode_lanes": ("model", "timeline"),
     "export": (
         *("analysis", "code", "errors", "model", "profile", "recording"),
-        *("symbols.interpreters", "symbols.names", "timeline", "tree", "version", "web.bundle"),
-        *("web.encode_lanes",),
+        *("symbols.interpreters", "symbols.names", "timeline", "tree", "version"),
     ),
     "web": (
         *("analysis", "code", "errors", "export", "locks", "model", "recording", "timeline"),
-        *("tree", "web.bundle", "web.encode_lanes"),
+        *("tree",),
     ),
     "cli": (
         *("analysis", "capture", "code", "errors", "export", "inject", "linux", "locks"),
@@ -110,7 +107,7 @@ BELONGS_TO: dict[str, tuple[str, ...]] = {
     "frida": ("inject.frida",),
     "flask": ("web",),
     "werkzeug": ("web",),
-    "jinja2": ("web",),
+    "jinja2": ("export.bundle",),
     "click": ("cli",),
     "zstandard": ("recording",),
     "numpy": (

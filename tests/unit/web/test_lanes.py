@@ -12,8 +12,8 @@ from flask.testing import FlaskClient
 
 from fake_source import THREADS, FakeSource
 from flametap.model import Activity
+from flametap.timeline.encode_lanes import FIRST
 from flametap.timeline.lanes import FULL, LaneQuery
-from flametap.web.encode_lanes import FIRST
 
 
 def lanes(client: FlaskClient, **query: object) -> dict[str, Any]:

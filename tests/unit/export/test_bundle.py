@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from flametap.web import bundle as web_bundle
-from flametap.web.bundle import BundleError, bundle, dense, escaped
+from flametap.export import bundle as web_bundle
+from flametap.export.bundle import BundleError, bundle, dense, escaped
 
 MODULES = {
     "main.js": """import { add, ONE as one } from './model/sum.js';

@@ -33,9 +33,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from flametap.model import Activity
-from flametap.timeline.heat import Heat
-from flametap.timeline.lanes import FULL, Bins, Lane, Lanes
+from ..model import Activity
+from .heat import Heat
+from .lanes import FULL, Bins, Lane, Lanes
 
 FIRST = ord("#")  # up to "U": neither quotation marks nor backslashes
 _CHARACTERS = bytes(min(FIRST + number, FIRST + FULL) for number in range(256))
