@@ -75,7 +75,7 @@ from flametap.errors import FlametapError
 from flametap.locks.lock_places import GIL, LockPlace
 from flametap.model import Status
 from flametap.timeline.encode_lanes import encode_heat, encode_lanes
-from flametap.tree.names import find_threads
+from flametap.tree.spelling import find_threads
 
 from .arguments import parse_function, parse_numbers, parse_selection, parse_view_query
 from .control_types import Controls

@@ -10,8 +10,8 @@ from flask import abort
 
 from flametap.model import Clock, ThreadInfo
 from flametap.tree.frame_filter import FrameFilter, Language
-from flametap.tree.names import find_threads, id_range, parse_path, split
 from flametap.tree.selection import Selection, Span
+from flametap.tree.spelling import find_threads, id_range, parse_path, split
 
 from .encode import ViewQuery
 from .view_query import FILE, REST, baseline_of, shape_of

@@ -59,10 +59,10 @@ from flametap.tree.function_sums import (
     origin_sums,
     top_functions,
 )
-from flametap.tree.names import FunctionNames
 from flametap.tree.search import SearchError, compile_search
 from flametap.tree.selection import EVERYTHING, Selection
 from flametap.tree.shape import PLAIN, Shape
+from flametap.tree.spelling import FunctionNames
 from flametap.tree.tree_search import find_matches, match_functions
 from flametap.tree.tree_view import (
     Boxes,

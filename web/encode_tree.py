@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flametap.tree.comparison import Sizes, grades, z_scores
-from flametap.tree.names import FunctionNames
+from flametap.tree.spelling import FunctionNames
 from flametap.tree.tree_rows import children_page
 from flametap.tree.tree_view import TreeIndex, resolve_path
 

@@ -25,7 +25,7 @@ from flametap.recording.recording import Recording
 from flametap.tree.frame_filter import Language
 from flametap.tree.selection import Selection
 from flametap.tree.shape import PLAIN, Shape
-from flametap.tree.shapes import Shaper
+from flametap.tree.shaper import Shaper
 
 MAX_BYTES = 1 << 30  # 10^8 intervals as speedscope JSON
 MAX_AT_ONCE = 2

@@ -20,10 +20,10 @@ from flametap.analysis.difference import translated
 from flametap.analysis.views import Views
 from flametap.tree.calltree import CallTree
 from flametap.tree.comparison import Sizes, join, widened
-from flametap.tree.names import FunctionNames
 from flametap.tree.selection import EVERYTHING, Selection
 from flametap.tree.shape import PLAIN, Shape
-from flametap.tree.shapes import Shaper
+from flametap.tree.shaper import Shaper
+from flametap.tree.spelling import FunctionNames
 from flametap.tree.tree_rows import heaviest_path
 from flametap.tree.tree_view import TreeIndex
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from flask import abort
 
-from flametap.tree.names import parse_path
 from flametap.tree.search import SearchError, compile_search
 from flametap.tree.selection import Span
 from flametap.tree.shape import Shape
-from flametap.tree.shapes import ShapeError, parse_shape
+from flametap.tree.shaper import ShapeError, parse_shape
+from flametap.tree.spelling import parse_path
 
 from .comparing import Baseline
 from .encode_tree import MAX_NODES, MAX_ROWS, PageQuery

@@ -6,10 +6,10 @@ from collections.abc import Collection, Sequence
 from functools import cached_property, partial
 
 from ..tree.calltree import CallTree
-from ..tree.names import plain, split
 from ..tree.shape import TARGETED, Shape, Verb, in_order, is_idle
 from ..tree.shaped_stack import StackStep, shaped
-from ..tree.shapes import ORIGINS, Shaper
+from ..tree.shaper import ORIGINS, Shaper
+from ..tree.spelling import plain, split
 from ..tree.tree_view import TreeIndex
 from .request import StackShaper
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flametap.model import FrameKind, Function, ThreadInfo
-from flametap.tree.names import (
+from flametap.tree.spelling import (
     FunctionNames,
     find_threads,
     function_spelling,

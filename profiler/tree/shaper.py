@@ -12,9 +12,9 @@ from collections.abc import Collection, Sequence
 from ..model import FrameKind, Function
 from ..recording.recording import Recording
 from .name_order import NameOrder, Order
-from .names import FunctionNames, plain, split
 from .search import compile_search
 from .shape import TARGETED, ChosenOf, Shape, Step, Verb, arrange, turned
+from .spelling import FunctionNames, plain, split
 from .tree_search import match_functions
 from .tree_view import TreeIndex
 
