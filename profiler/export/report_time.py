@@ -46,9 +46,8 @@ def _time(request: ExportRequest, start_ns: int, end_ns: int) -> dict[str, Any]:
         for kind in ("cpu", "waits")
     }
     views = views_of(request.recording)
-    # Any: to an editor, the web package's types are those of another package.
-    found: Any = views.lanes(lanes)
-    maps: dict[str, Any] = {kind: views.heat(query) for kind, query in heats.items()}
+    found = views.lanes(lanes)
+    maps = {kind: views.heat(query) for kind, query in heats.items()}
     return {
         "start_ns": start_ns,
         "end_ns": end_ns,
