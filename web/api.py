@@ -15,10 +15,10 @@ GET instructions  its machine code; arguments as for lines
 GET gil       who held the GIL during the waits of one box: path=ID.ID.… from a view, SELECTION
               (encode_gil.py has the shape)
 GET locks     where threads wait for locks (encode_locks.py has the shape): SELECTION
-GET lanes     what threads did over time (encode_lanes.py has the shape): from=MS  to=MS (without:
-              now)  bins=AT_MOST  level=L (that of an earlier answer)  lanes=N  skip=N  idle=1
-              also=IDS  only=IDS  overview=BINS (of the whole recording)  threads=IDS
-GET heat      heat maps (encode_lanes.py): kind=cpu|waits  from=MS  to=MS  columns=AT_MOST
+GET lanes     what threads did over time (timeline/encode_lanes.py has the shape): from=MS  to=MS
+              (without: now)  bins=AT_MOST  level=L (that of an earlier answer)  lanes=N  skip=N
+              idle=1  also=IDS  only=IDS  overview=BINS (of the whole recording)  threads=IDS
+GET heat      heat maps (timeline/encode_lanes.py): kind=cpu|waits  from=MS  to=MS  columns=AT_MOST
               threads=IDS
 GET status    {status: model.Status, thread_count}
 GET threads   a part of the list of threads (encode_threads.py has the shape). filter=TEXT or
@@ -36,13 +36,13 @@ POST pause    {"paused": bool} → {"paused": bool}
 
 SELECTION is what is counted, the same in each: clock=cpu|wall|off-cpu  threads=1,2 (all without)
 language=all|python|native  plumbing=1 (the interpreter's own functions, too)  gil=1 (only while the
-thread holds the GIL; see frame_filter)  range=START-END (milliseconds since the start of the
-recording) or range=lastN (the last N milliseconds).  Threads may have ranges of ids (1-8,12),
-or be given as name@tid, and paths as NAME@MODULE;NAME@MODULE (see names.py).
+thread holds the GIL; see tree/frame_filter.py)  range=START-END (milliseconds since the start of
+the recording) or range=lastN (the last N milliseconds).  Threads may have ranges of ids (1-8,12),
+or be given as name@tid, and paths as NAME@MODULE;NAME@MODULE (see tree/spelling.py).
 
 SHAPE, a part of views and of the tree table, is how the tree is shown: shape=VERB:TARGET;VERB (see
-shapes.py). COMPARISON: compare=START-END|lastN|rest|file  scale=share|time  width_of=here|both (see
-comparing.py).
+tree/shaper.py). COMPARISON: compare=START-END|lastN|rest|file  scale=share|time
+width_of=here|both (see comparing.py).
 
 POST settings {"rate_hz": number, "budget_percent": number} → the same. The latter is of one core,
               0 for no limit. 400 if one is out of bounds

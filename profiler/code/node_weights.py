@@ -1,11 +1,11 @@
 """Compute weights on the trie of addresses, and sums that count each stack only once.
 
-The trees of ``calltree`` are merged by function. Weights per module, per line or per instruction
-need addresses, which only the trie has.
+The trees of ``tree.calltree`` are merged by function. Weights per module, per line or per
+instruction need addresses, which only the trie has.
 
 With a frame filter, the weight of a hidden frame is its caller's own. Where a filter treats stacks
 with and without Python frames differently, the trie holds them apart: a second copy of it for the
-latter, below the root, with the second ids of their addresses (see ``shown_frames``).
+latter, below the root, with the second ids of their addresses (see ``tree.shown_frames``).
 """
 
 from __future__ import annotations

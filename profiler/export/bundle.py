@@ -9,6 +9,8 @@ files that they are made of took a browser a second. In a file with data instead
 Refused, as the page does not use it: default exports, exports that change, cycles of imports, a
 name that the imported module does not have; in a file, a template string of several lines.
 
+The page's files are read as data: nothing is imported from ``web/``.
+
 The file's own policy lets it run these scripts, known by their hashes, and reach nothing else. All
 data is JSON in an element that no browser runs. In it ``<`` is escaped, so nothing can end it.
 """

@@ -23,7 +23,7 @@ StackShaper = Callable[[Sequence[int]], "list[int] | None"]
 
 
 class Shaping(Protocol):
-    """How the stacks are shown: what is hidden, folded, focused on (``analysis/shape.py``)."""
+    """How the stacks are shown: what is hidden, folded, focused on (``tree/shape.py``)."""
 
     @property
     def words(self) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""Give exports the shape in which a page shows the recording. Implements ``export.Shaping``."""
+"""Give exports the shape in which trees are shown. Implements ``request.Shaping``."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Tell where threads wait for locks: the line of the program that takes one, and its kind. Pure.
 
-A stack that waits ends in functions of a runtime (``wait_names``). The first function above them is
-the program's own, and its line takes the lock: ``with lock:`` of Python, a ``synchronized`` method
-of Java, a caller of ``pthread_mutex_lock``. Who holds it meanwhile is known of Python's GIL
+A stack that waits ends in functions of a runtime (``tree.wait_names``). The first function above
+them is the program's own, and its line takes the lock: ``with lock:`` of Python, a ``synchronized``
+method of Java, a caller of ``pthread_mutex_lock``. Who holds it meanwhile is known of Python's GIL
 (``lock_waits``), of mutexes of the C library, and of Java's monitors (``lock_holders``).
 """
 

@@ -47,7 +47,7 @@ class Recording:
         processes: the programs.
         changes: see above.
         meta: see above.
-        views: what readers keep of it (``analysis.views_of``).
+        views: what readers keep of it (``analysis.views.views_of``).
         copy_to: writes all of it as a file of its own; None if it is kept in no file.
     """
 

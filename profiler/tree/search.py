@@ -1,4 +1,4 @@
-"""Compile the text of the search box into a predicate on functions.
+"""Compile the text of a search into a predicate on functions.
 
 A text searches the names of functions, and the short paths of Python functions; ``module:…`` and
 ``file:…`` search modules and files instead. The rest is plain text, or a regular expression after

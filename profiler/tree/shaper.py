@@ -1,8 +1,8 @@
 """Steps of a shape in requests, and the functions that they mean.
 
 ``shape=`` has steps with ``;`` between them: ``VERB`` or ``VERB:TARGET`` (``Verb`` lists them). A
-target is a function (``malloc@libc.so.6``, see ``names``), all of a module (``@libc.so.6``), of an
-origin (``=library``), or those that a search finds (``?re:^std::``).
+target is a function (``malloc@libc.so.6``, see ``spelling``), all of a module (``@libc.so.6``), of
+an origin (``=library``), or those that a search finds (``?re:^std::``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 // Changes between two ranges of time, in words and colours. No DOM.
 //
-// A grade says how sure a change is (profiler/analysis/comparison.py): 0 noise, 1 likely, 2 certain; below 0 for less.
+// A grade says how sure a change is (profiler/tree/comparison.py): 0 noise, 1 likely, 2 certain; below 0 for less.
 
 import { oklch } from './color.js';
 import { formatNs, formatShare } from './format.js';

@@ -45,7 +45,7 @@ const GREYS = {
 };
 const QUEUED = { light: [0.79, 0.12, 20], dark: [0.505, 0.11, 28] }; // waits for a CPU; drawn with stripes
 const QUEUED_NAME = '[waiting for a CPU]';
-/** Whose code a function is (flametap.analysis.origins), as the legend lists it. */
+/** Whose code a function is (profiler/symbols/interpreters/function_origin.py), as the legend lists it. */
 export const ORIGINS = [
   { origin: 'project', label: 'yours', text: 'Code of the program itself' },
   { origin: 'library', label: 'library', text: 'Installed packages; of Java, packages that many programs use' },

@@ -1,4 +1,4 @@
-// The steps that decide how the tree is shown (web/shapes.py): what is hidden, folded, focused on. No DOM.
+// The steps that decide how the tree is shown (profiler/tree/shaper.py): what is hidden, folded, focused on. No DOM.
 
 import { plain, quoted, readFunction, spellFunction, split } from './spelling.js';
 

@@ -1,4 +1,4 @@
-// Functions, paths and threads by name, for URLs that work with another recording, too. web/names.py says
+// Functions, paths and threads by name, for URLs that work with another recording, too. profiler/tree/spelling.py says
 // how they are spelt, and reads the same. No DOM.
 
 const functions = new Map(); // id → {name, module, twin}, from all answers so far

@@ -1,5 +1,5 @@
-// The search box's text → a predicate on functions, as web/search.py for the server. Regular expressions are the
-// browser's own here. No DOM.
+// The search box's text → a predicate on functions, as profiler/tree/search.py for the server. Regular expressions are
+// the browser's own here. No DOM.
 
 const PREFIXED = /^(?:(module|file):(?!:))?(?:(re):(?!:))?(.*)$/s;
 

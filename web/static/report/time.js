@@ -1,7 +1,7 @@
 // What a report shows over time: lanes in as many bins as are wanted, and heat maps. No DOM.
 
-const FIRST = '#'.charCodeAt(0); // as in web/encode_lanes.py
-const LEAST_LANES = 4; // as in profiler/analysis/lanes.py
+const FIRST = '#'.charCodeAt(0); // as in profiler/timeline/encode_lanes.py
+const LEAST_LANES = 4; // as in profiler/timeline/lanes.py
 
 /** Finds the answers in the times of a report (profiler/export/report_time.py): of all, and of a range. */
 export class Times {
@@ -36,7 +36,7 @@ export class Times {
     const skip = Number(query.get('skip') ?? 0);
     const chosen = all.slice(0, most).slice(skip, skip + Number(query.get('lanes') ?? LEAST_LANES));
     const others = all.filter((lane) => !chosen.includes(lane));
-    if (chosen.length && others.length === 1 && !lanes.rest) chosen.push(others.pop()); // as profiler/analysis/lanes.py
+    if (chosen.length && others.length === 1 && !lanes.rest) chosen.push(others.pop()); // as profiler/timeline/lanes.py
     const whole = cutFor(lanes.overview_bins, 0, lanes.overview_bins.count, Number(query.get('overview') || 720));
     return {
       ...lanes,

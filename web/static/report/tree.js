@@ -1,9 +1,9 @@
 // A call tree from a report: unpacked, with what views are computed from. No DOM.
 //
-// profiler/analysis/packed_tree.py has the format, tree_view.py the same computations for the server.
+// profiler/tree/packed_tree.py has the format, tree_view.py the same computations for the server.
 
 export const MIN_BOX_PX = 0.5; // narrower boxes are invisible; a run of them is one box
-const MAX_RUN_PX = 80; // as in profiler/analysis/tree_view.py
+const MAX_RUN_PX = 80; // as in profiler/tree/tree_view.py
 const BIG_PARENT = 0.25;
 
 /** Reads unsigned LEB128 numbers up to 2^53 one after the other. */
