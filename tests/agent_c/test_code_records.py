@@ -19,7 +19,7 @@ RIGHT = "0 7 outer_1 /srv/one.py"
 def program(require_capability: Callable[[str], str]) -> Path:
     require_capability("sanitizers")
     # Not AddressSanitizer: memory is read by page.
-    flags = ("-O1", "-g", "-fsanitize=undefined", "-fno-sanitize-recover=all")
+    flags = ("-O1", "-g1", "-fsanitize=undefined", "-fno-sanitize-recover=all")
     return build_driver(DRIVER, C_SOURCES, flags)
 
 

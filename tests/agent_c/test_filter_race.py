@@ -22,7 +22,7 @@ from flametap.linux import procfs
 
 DRIVER = Path(__file__).parent / "filter_race.c"
 TRIALS = 4 * int(os.environ.get("FLAMETAP_TEST_CYCLES", "3"))
-FLAGS = ("-O2", "-g", "-fomit-frame-pointer", "-pthread", "-fsanitize=undefined")
+FLAGS = ("-O1", "-g1", "-fomit-frame-pointer", "-pthread", "-fsanitize=undefined")
 NO_RECOVERY = ("-fno-sanitize-recover=all",)
 
 

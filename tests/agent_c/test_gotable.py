@@ -84,7 +84,7 @@ def program(require_capability: Callable[[str], str]) -> GoProgram:
 @pytest.fixture(scope="module")
 def driver(require_capability: Callable[[str], str]) -> Path:
     require_capability("sanitizers")
-    flags = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-pthread")
+    flags = ("-O1", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-pthread")
     return build_driver(DRIVER, C_SOURCES, flags)
 
 

@@ -16,7 +16,7 @@ CASES = re.findall(r"^    CASE\((\w+)\),", DRIVER.read_text("utf-8"), re.MULTILI
 # The thread has no thread pointer, so it can run nothing of libc that wants one: no canary, no
 # lookup of a function at its first call, no sanitizer's report.
 WITHOUT_POINTER = ("-fno-stack-protector", "-Wl,-z,now", "-fsanitize-undefined-trap-on-error")
-FLAGS = ("-O2", "-g", "-fomit-frame-pointer", "-pthread", "-fsanitize=undefined", *WITHOUT_POINTER)
+FLAGS = ("-O1", "-g1", "-fomit-frame-pointer", "-pthread", "-fsanitize=undefined", *WITHOUT_POINTER)
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from flametap.wire.decoder import Decoder
 
 DRIVER = Path(__file__).parent / "self_profile.c"
 # Not AddressSanitizer: the handler reads other functions' frames, red zones and all.
-FLAGS = ("-O2", "-g", "-fomit-frame-pointer", "-pthread", "-fsanitize=undefined")
+FLAGS = ("-O1", "-g1", "-fomit-frame-pointer", "-pthread", "-fsanitize=undefined")
 NO_RECOVERY = ("-fno-sanitize-recover=all",)
 
 

@@ -63,7 +63,7 @@ def is_path(chain: list[str], calls: dict[str, list[str]], roots: tuple[str, ...
 
 def take_steps(python: str, out: Path, count: int = STEPS, *mode: str) -> list[Step]:
     """Run the program, and return its stacks."""
-    flags = ("-O2", "-g", "-shared", "-fPIC", "-Wno-unused-function")
+    flags = ("-O1", "-g1", "-shared", "-fPIC", "-Wno-unused-function")
     text = f'{source()}#line 1 "{DRIVER.name}"\n{DRIVER.read_text("utf-8")}'
     library = compiled(
         "agent_c/python_step", text, ["gcc", *WARNINGS, *flags, f"-I{DRIVER.parent}"]
