@@ -17,8 +17,8 @@ from ..errors import OutputError, UsageError
 from ..export import format_for, write_file, write_with
 from ..export.request import ExportRequest
 from ..model import Activity, Clock, Function
+from ..profile.time_bins import step_ns
 from ..timeline.lanes import FULL, MAX_BINS, MAX_LANES, LaneQuery
-from ..timeline.time_bins import step_ns
 from ..tree.function_sums import top_functions
 from ..tree.selection import Selection, Span
 from ..tree.tree_view import TreeIndex

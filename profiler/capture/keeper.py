@@ -29,6 +29,7 @@ class Keeper:
         path: its name, for messages.
         recording: still empty.
         with_sources: False leaves out source texts, and the arguments of the program.
+        with_index: a reader can open it without reading all of it.
 
     Attributes:
         error: why nothing is written any more; None while all is well.
@@ -36,7 +37,13 @@ class Keeper:
     """
 
     def __init__(
-        self, file: BinaryIO, path: str, recording: Recording, *, with_sources: bool = True
+        self,
+        file: BinaryIO,
+        path: str,
+        recording: Recording,
+        *,
+        with_sources: bool = True,
+        with_index: bool = True,
     ) -> None:
         from ..recording.writer import RecordingWriter
 
@@ -46,7 +53,9 @@ class Keeper:
         self._process = recording.process
         recording.process.profile.keep_new()
         self._with_sources = with_sources
-        self._writer = RecordingWriter(file, recording, with_arguments=with_sources)
+        self._writer = RecordingWriter(
+            file, recording, with_arguments=with_sources, with_index=with_index
+        )
         recording.copy_to = self.copy_to
 
     def step(self) -> None:
@@ -139,9 +148,8 @@ class RollingKeeper(Keeper):
 
         self._rolling = RollingFile(folder, keep_s)
         self._keep_ns = round(keep_s * 1e9)
-        super().__init__(
-            cast(BinaryIO, self._rolling), folder, recording, with_sources=with_sources
-        )
+        file = cast(BinaryIO, self._rolling)
+        super().__init__(file, folder, recording, with_sources=with_sources, with_index=False)
 
     def copy_to(self, copy: BinaryIO) -> None:
         """See ``Keeper.copy_to``: of what is kept."""

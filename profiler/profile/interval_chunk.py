@@ -8,7 +8,7 @@ overlaps.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -119,6 +119,21 @@ class _Sparse:
     def __init__(self, numbers: npt.NDArray[Any]) -> None:
         self.at = np.flatnonzero(numbers).astype(np.int32)
         self.values = numbers[self.at]
+
+
+class AnyChunk(Protocol):
+    """Some intervals that stay as they are, in memory or in a file."""
+
+    start_ns: int
+    end_ns: int
+
+    def read(self, thread_id: int | None = None) -> Block:
+        """Return all rows, or those of one thread in order of time."""
+        ...
+
+    def with_lock(self, column: str) -> tuple[Block, npt.NDArray[Any]]:
+        """Return the rows that have one of ``LOCK_COLUMNS``, and what they have there."""
+        ...
 
 
 class Chunk:

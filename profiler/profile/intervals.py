@@ -9,7 +9,8 @@ New rows are appended to a tail. When it has CHUNK_ROWS rows, they are packed in
 it, and counts up to the time of the last batch.
 
 When the chunks exceed their limit, the oldest one is added to the :class:`Past`: its sums stay
-exact, its intervals lose their moments. They are counted in ``merged``.
+exact, its intervals lose their moments. They are counted in ``merged``. The intervals of a long
+recording that was opened stay in its file (:mod:`stored`).
 
 Not thread-safe; ``Profile`` holds the lock. All times and durations are nanoseconds.
 """
@@ -32,6 +33,7 @@ from .interval_chunk import (
     BYTES_A_ROW,
     LOCK_COLUMNS,
     ROW_DTYPE,
+    AnyChunk,
     Block,
     Chunk,
     Rows,
@@ -40,6 +42,7 @@ from .interval_chunk import (
     cut,
 )
 from .past import Past
+from .stored import StoredIntervals
 from .totals import Cells, Int32s, Int64s, weigh
 
 # Few enough that packing a chunk (some 30 ms) does not delay readers noticeably. Enough that the
@@ -77,6 +80,7 @@ class IntervalMoments(NamedTuple):
     open: Rows  # extended to the time of the last batch
     past: Rows  # one for each cell: the sum of what has lost its moments …
     past_ns: tuple[int, int]  # … in this time
+    stored: StoredIntervals | None  # what is in a file
 
 
 class Intervals:
@@ -101,6 +105,7 @@ class Intervals:
         self._n_tail = 0
         self._open: Rows = np.empty(0, ROW_DTYPE)
         self._kept: list[Rows] | None = None  # rows for ``take_new``
+        self._stored: StoredIntervals | None = None
         self.now_ns = 0
 
     def keep_new(self) -> None:
@@ -135,6 +140,32 @@ class Intervals:
         self._append(new.ended)
         self._open = new.open
         self.now_ns = max(self.now_ns, new.now_ns)
+
+    def add_rows(self, rows: Rows) -> None:
+        """Add rows of cells that are there. Raises ValueError."""
+        check_rows(rows, len(self._cells))
+        self._append(rows)
+
+    @property
+    def n_cells(self) -> int:
+        """The number of cells."""
+        return len(self._cells)
+
+    def store(self, stored: StoredIntervals) -> None:
+        """Add the intervals that are in a file.
+
+        Raises:
+            ValueError: a sum is of a cell that is not there.
+            InputError: the file cannot be read.
+        """
+        singles = stored.singles
+        check_rows(singles, len(self._cells))
+        for node in stored.roots():
+            sums = stored.sums(node).cells
+            self._cells.add_sums(sums.cell, sums.wall_ns, sums.cpu_ns, sums.off_ns, sums.samples)
+        self._add_to_cells(singles)
+        self._cells.clear(np.isin(self._cells.thread_id, self._hidden))
+        self._stored = stored
 
     @property
     def has_open(self) -> bool:
@@ -224,9 +255,7 @@ class Intervals:
     def _append(self, rows: Rows) -> None:
         if self._kept is not None and len(rows):
             self._kept.append(rows)
-        self._cells.add(
-            rows["cell"], rows["wall_ns"], rows["cpu_ns"], rows["samples"].astype(np.uint32)
-        )
+        self._add_to_cells(rows)
         while len(rows):
             fitting = rows[: CHUNK_ROWS - self._n_tail]
             self._tail[self._n_tail : self._n_tail + len(fitting)] = fitting
@@ -238,6 +267,11 @@ class Intervals:
                 if len(self._chunks) > self._max_chunks:
                     self._past.add(self._chunks.pop(0), len(self._cells))
                     self.merged += CHUNK_ROWS
+
+    def _add_to_cells(self, rows: Rows) -> None:
+        self._cells.add(
+            rows["cell"], rows["wall_ns"], rows["cpu_ns"], rows["samples"].astype(np.uint32)
+        )
 
     def totals(self, clock: Clock) -> CellWeights:
         """Return the weight of each cell in the whole profile."""
@@ -265,6 +299,8 @@ class Intervals:
         """
         weight = np.zeros(len(self._cells), np.int64)
         self._add_block(weight, clock, self._past.block(t0_ns, t1_ns))
+        if self._stored is not None:
+            self._add_block(weight, clock, self._stored.add_span(weight, clock, t0_ns, t1_ns))
         for chunk in self._chunks:
             if chunk.start_ns >= t1_ns or chunk.end_ns < t0_ns:
                 continue
@@ -284,7 +320,7 @@ class Intervals:
 
     def snapshot(
         self, between_ns: tuple[int, int] | None = None, *, with_past: bool = True
-    ) -> list[Chunk]:
+    ) -> list[AnyChunk]:
         """Return all current intervals in chunks, which may be read without the lock.
 
         Args:
@@ -293,7 +329,8 @@ class Intervals:
             with_past: include these sums.
         """
         rest = np.concatenate((self._tail[: self._n_tail], self._held()))
-        chunks = [
+        chunks: list[AnyChunk] = [
+            *(self._stored.chunks if self._stored is not None else ()),
             *(
                 self._chunk(rows)
                 for rows in (self._past.rows(between_ns),)
@@ -319,6 +356,7 @@ class Intervals:
             self._held(),
             self._past.rows(),
             self._past.between_ns,
+            self._stored,
         )
 
     def cell_columns(
@@ -327,6 +365,10 @@ class Intervals:
         """Return the columns (thread_id, stack, state, sysno) of the cells; copies."""
         cells = self._cells
         return cells.thread_id.copy(), cells.stack, cells.state, cells.sysno
+
+    def thread_of(self, cell: Int32s) -> npt.NDArray[np.uint32]:
+        """Return the threads of some cells."""
+        return self._cells.thread_id[cell]
 
     def open_waits(self) -> dict[int, int]:
         """Return by thread id the number of the system call in which the thread now waits.

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..model import LockState
-from .interval_chunk import Block, Chunk, cut
+from .interval_chunk import AnyChunk, Block, cut
 from .intervals import Intervals
 from .lock_states import lock_states
 from .stacks import Stacks
@@ -43,7 +43,7 @@ class LockIntervals:
         between_ns: only the parts of the intervals between these two times; None for all.
     """
 
-    chunks: Sequence[Chunk]
+    chunks: Sequence[AnyChunk]
     thread_id: npt.NDArray[np.uint32]
     node: npt.NDArray[np.int32]
     state: npt.NDArray[np.uint8]
@@ -93,7 +93,7 @@ class LockIntervals:
         """Return the parts of some intervals that lie in the time of the snapshot."""
         return block if self.between_ns is None else cut(block, *self.between_ns)
 
-    def _read(self, chunk: Chunk) -> Block:
+    def _read(self, chunk: AnyChunk) -> Block:
         return self.part(chunk.read())
 
 

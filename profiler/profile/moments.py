@@ -37,16 +37,21 @@ def take_moments(
         start_ns: start of the first interval.
         first_cell: the first one.
     """
-    thread_id, stack, state, sysno = intervals.cell_columns()
-    state, sysno = state[first_cell:], sysno[first_cell:]
-    stack = stack[first_cell:]
-    lock = lock_states(stacks.stack_marks()[stack], state, sysno)
-    waits = wait_stacks(stacks, stack, state, sysno)
     return Moments(
         intervals.moments(),
-        Cells(thread_id[first_cell:], state, sysno, lock, stack, waits),
+        new_cells(intervals, stacks, first_cell),
         dict(roster.threads),
         tuple(roster.hidden),
         start_ns,
         intervals.now_ns,
     )
+
+
+def new_cells(intervals: Intervals, stacks: Stacks, first_cell: int) -> Cells:
+    """Return the columns of the cells from one on."""
+    thread_id, stack, state, sysno = intervals.cell_columns()
+    state, sysno = state[first_cell:], sysno[first_cell:]
+    stack = stack[first_cell:]
+    lock = lock_states(stacks.stack_marks()[stack], state, sysno)
+    waits = wait_stacks(stacks, stack, state, sysno)
+    return Cells(thread_id[first_cell:], state, sysno, lock, stack, waits)

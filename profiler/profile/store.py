@@ -32,15 +32,18 @@ from ..model import (
 from ..wire.decoder import MAX_NS, ProtocolError
 from ..wire.events import Batch, are_eval, raw_frames
 from .budget import INTERVALS_BYTES, TABLES_BYTES, Budget
+from .cell_keys import Cells
 from .gains import GainMark, Gains
+from .interval_chunk import Rows
 from .intervals import CellWeights, Intervals
 from .leaves import LeafWeights, leaf_of
 from .lock_intervals import LockIntervals, take_lock_intervals
 from .lock_states import Collections, are_holding, collections, lock_times
-from .moments import Moments, take_moments
+from .moments import Moments, new_cells, take_moments
 from .roster import Records, Roster
 from .stack_columns import Mark
 from .stacks import STACK_FULL, News, Stacks, Trie
+from .stored import StoredIntervals, StoredNodes
 from .thread_infos import thread_infos
 from .timelines import Timelines
 from .verdicts import VerdictSums, verdict_sums
@@ -175,6 +178,43 @@ class Profile:
             self._start_ns = gains.start_ns
             self._revision += 1
         self._on_change()
+
+    def store(self, nodes: StoredNodes) -> None:
+        """Add the intervals that stay in a file. No batch can be applied then.
+
+        Raises:
+            ValueError: something in it makes no sense.
+            InputError: the file cannot be read.
+        """
+        stored = StoredIntervals(nodes, self._intervals.thread_of)
+        with self._lock:
+            self._intervals.store(stored)
+            cells = self._intervals.totals(Clock.WALL).weight.sum(dtype=np.float64)
+            if not 0 <= cells <= _MAX_SUM_NS:
+                raise ValueError("its times add up to more than 36 years")
+            self._revision += 1
+        self._on_change()
+
+    @property
+    def n_cells(self) -> int:
+        """The number of cells."""
+        return self._intervals.n_cells
+
+    def add_rows(self, rows: Rows) -> None:
+        """Add intervals that ``take_gains`` has returned, of cells that are there.
+
+        Raises:
+            ValueError: one makes no sense.
+        """
+        with self._lock:
+            self._intervals.add_rows(rows)
+            self._revision += 1
+        self._on_change()
+
+    def cells_since(self, first_cell: int) -> Cells:
+        """Return the columns of the cells from one on."""
+        with self._lock:
+            return new_cells(self._intervals, self._stacks, first_cell)
 
     def _check_gains(self, gains: Gains) -> None:
         rows = gains.rows

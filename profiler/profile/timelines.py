@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..model import Clock
-from .interval_chunk import Block, Chunk, cut
+from .interval_chunk import AnyChunk, Block, cut
 from .leaves import LeafWeights
 from .totals import weigh
 
@@ -31,7 +31,7 @@ class Timelines:
     equals the thread's total.
     """
 
-    chunks: Sequence[Chunk]
+    chunks: Sequence[AnyChunk]
     clock: Clock
     state: npt.NDArray[np.uint8]
     node: npt.NDArray[np.int32]

@@ -137,6 +137,20 @@ class Cells:
             np.add.at(sums, cell, weigh(clock, state, wall, cpu))
         np.add.at(self._samples, cell, samples)
 
+    def add_sums(
+        self, cell: Int32s, wall: Int64s, cpu: Int64s, off: Int64s, samples: Int64s
+    ) -> None:
+        """Add sums of intervals to their cells, each named once.
+
+        Raises:
+            ValueError: one is of a cell that is not there.
+        """
+        if len(cell) and not 0 <= int(cell.min()) <= int(cell.max()) < self._length:
+            raise ValueError("a sum is of a stack that is not there")
+        for clock, weight in ((Clock.WALL, wall), (Clock.CPU, cpu), (Clock.OFF_CPU, off)):
+            self._sums[clock][cell] += weight
+        self._samples[cell] += samples.astype(np.uint32)
+
     def clear(self, cells: npt.NDArray[np.bool_]) -> None:
         """Set the sums of some cells to 0.
 

@@ -81,6 +81,10 @@ def narrow(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
     raise ValueError("a column is not of integers")
 
 
+class ChunkSizeError(ValueError):
+    """A chunk would be larger than a reader allows."""
+
+
 class DamageError(ValueError):
     """A chunk does not hold what it should. The message says what is wrong, without its place."""
 
@@ -94,7 +98,8 @@ def encode(chunk: Chunk) -> bytes:
     """Return the bytes of a chunk.
 
     Raises:
-        ValueError: it is too large, or a column is not of integers.
+        ChunkSizeError: it is too large.
+        ValueError: a column is not of integers.
     """
     described, parts = [], []
     for name, column in chunk.columns.items():
@@ -107,7 +112,7 @@ def encode(chunk: Chunk) -> bytes:
     facts += b" " * (-(_COUNT.size + len(facts)) % _ALIGNMENT)
     packed = b"".join((_COUNT.pack(len(facts)), facts, *parts))
     if len(packed) > MAX_CHUNK_BYTES:
-        raise ValueError(f"a chunk of {len(packed):,} bytes is too large")
+        raise ChunkSizeError(f"a chunk of {len(packed):,} bytes is too large")
     stored = zstandard.ZstdCompressor(level=_LEVEL).compress(packed)
     start = chunk.kind.encode("ascii"), chunk.process, len(stored), len(packed)
     return CHUNK.pack(*start, _checksum(start, stored)) + stored
@@ -189,6 +194,27 @@ class ChunkReader:
                 return
             if found.kind:
                 yield found
+
+    def at(self, offset: int) -> Chunk | None:
+        """Return the chunk at a position; None at the end of the file.
+
+        Raises:
+            DamageError: there is none.
+        """
+        self._file.seek(offset)
+        self.end = offset
+        return self._next()
+
+    def from_place(self, offset: int) -> Iterator[Chunk]:
+        """Read from a position to the end, or to the first byte that makes no sense."""
+        self._file.seek(offset)
+        self.end = offset
+        yield from self
+
+    def bytes_at(self, offset: int, n_bytes: int) -> bytes:
+        """Return some bytes of the file, fewer at its end."""
+        self._file.seek(offset)
+        return self._file.read(n_bytes)
 
     def stop(self, chunk: Chunk, why: str) -> None:
         """Say that a chunk that was read makes no sense: the file ends before it."""

@@ -13,6 +13,9 @@ from .reader import load
 from .recording import Process, Recording
 from .revision import Revision
 
+# Files up to this size are read into memory, in a second.
+STORED_BYTES = 128 << 20
+
 
 def open_recording(path: str) -> Recording:
     """Open the file of a recording.
@@ -31,7 +34,8 @@ def open_recording(path: str) -> Recording:
 
 
 def _opened(file: BinaryIO, path: str) -> Recording:
-    loaded = load(file, path, (CODE, TEXT))
+    is_long = os.fstat(file.fileno()).st_size > STORED_BYTES
+    loaded = load(file, path, (CODE, TEXT), stored=is_long)
     status = loaded.status
     try:
         code = KeptCode(loaded.others, loaded.table, status.symbols)

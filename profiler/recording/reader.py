@@ -1,120 +1,175 @@
 """Read a recording from a file, whatever is in the file.
 
-Everything is checked. What makes no sense ends the recording there: all before it is kept, and a
-note says where and why.
+What makes no sense ends the recording there: all before it is kept, and a note says so. Of a long
+recording, the intervals can stay in the file (``stored_reader``).
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
-from typing import Any, BinaryIO
-
-import numpy as np
+import os
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
+from functools import partial
+from typing import BinaryIO
 
 from ..errors import InputError
-from ..model import FrameKind, Function, Module, Status, SymbolSource, Thread
-from ..profile.gains import GainMark, Gains
-from ..profile.interval_chunk import ROW_DTYPE, Rows
-from ..profile.intervals import NewRows
-from ..profile.stack_columns import StackColumns
+from ..model import Status
+from ..profile.interval_chunk import Rows
 from ..profile.store import Profile
-from ..symbols.names.frame_pool import NameGains, NameMark
 from ..symbols.names.table import SymbolTable
-from ..wire.decoder import MAX_NS, MAX_THREAD_ID
 from .chunks import Chunk, ChunkReader, DamageError
+from .contents import Loaded, gains_of, take_meta, take_names, take_status
+from .index import INDEX_KINDS, NODES, index_of, places_of
 from .recording import with_sums
+from .stored_reader import Nodes, node_of, nodes_of, rows_of
+from .sums_writer import SUMS
 
 CUT_OFF = "the recording was cut off"
-# What a file may take in memory, beside what the profile allows: far more than a page can show.
-_MAX_FUNCTIONS = 4_000_000
-_MAX_FRAMES = 1 << 25
 _MAX_KEPT_BYTES = 1 << 28  # of chunks of further kinds
-_MAX_TEXT = 1 << 29  # characters of names
-_MAX_MODULE_ID = 1 << 16
-_NAME_COLUMNS = tuple(
-    each.name
-    for each in dataclasses.fields(NameGains)
-    if each.name not in ("functions", "files", "mark")
-)
 
 
-@dataclass
-class Loaded:
-    """What a file holds.
-
-    Attributes:
-        profile: stacks, intervals, threads and modules.
-        table: the names.
-        status: the state at the end.
-        meta: where and by what it was made.
-        others: chunks of the kinds that the caller asked for.
-        n_frames: of all names.
-        n_characters: of all functions and files.
-    """
-
-    profile: Profile
-    table: SymbolTable
-    status: Status
-    meta: dict[str, Any] = field(default_factory=dict)
-    others: list[Chunk] = field(default_factory=list)
-    n_frames: int = 0
-    n_characters: int = 0
-
-
-def load(file: BinaryIO, name: str, others: Collection[str] = ()) -> Loaded:
+def load(
+    file: BinaryIO, name: str, others: Collection[str] = (), *, stored: bool = False
+) -> Loaded:
     """Read a recording.
 
     Args:
         file: open for reading, at its start.
-        name: for messages.
+        name: its path.
         others: further kinds of chunks that are kept, up to a limit.
+        stored: leave the intervals in the file, where it has sums of them.
 
     Raises:
         InputError: it is no recording, of a newer version, or has nothing that can be read.
         OSError: it cannot be read.
     """
-    profile = Profile()
-    found = Loaded(profile, SymbolTable(profile.locate), Status(0, "", ""))
-    takers: dict[str, Callable[[Loaded, Chunk], None]] = {
-        "META": _take_meta,
-        "GAIN": _take_gains,
-        "NAME": _take_names,
-        "STAT": _take_status,
-    }
-    kept_bytes = 0
+    if stored:
+        found = _load_index(file, name, others)
+        if found is not None:
+            return found
+        file.seek(0)
+    loading = _Loading(name, others, is_stored=stored)
+    reader = ChunkReader(file, name, loading.wants)
+    loading.read(reader, reader)
+    return loading.finish(reader)
 
-    def wanted(kind: str, n_bytes: int) -> bool:
-        nonlocal kept_bytes
-        kept_bytes += n_bytes if kind in others else 0
-        return kind in takers or (kind in others and kept_bytes <= _MAX_KEPT_BYTES)
 
-    reader = ChunkReader(file, name, wanted)
-    for chunk in reader:
-        taker = takers.get(chunk.kind)
-        if taker is None:
-            found.others.append(chunk)
-            continue
+def _load_index(file: BinaryIO, name: str, others: Collection[str]) -> Loaded | None:
+    """Read a recording by its index; None if it has none, or one that makes no sense."""
+    loading = _Loading(name, others, is_stored=True)
+    reader = ChunkReader(file, name, loading.wants)
+    try:
+        chunks = list(index_of(reader, file.seek(0, os.SEEK_END)))
+        nodes = next((each for each in chunks if each.kind == NODES), None)
+        if nodes is None:
+            return None
+        loading.nodes = nodes_of(nodes)
+        tables = [replace(each, kind=each.kind.upper()) for each in chunks if each is not nodes]
+        places = [reader.at(place) for place in places_of(nodes)]
+        loading.read(reader, [*tables, *(each for each in places if each is not None)])
+        return None if reader.damage else loading.finish(reader)
+    except (DamageError, InputError):
+        return None
+
+
+class _Loading:
+    """A recording that is being read.
+
+    Args:
+        name: the path of its file.
+        others: further kinds of chunks that are kept.
+        is_stored: leave intervals in the file.
+    """
+
+    def __init__(self, name: str, others: Collection[str], *, is_stored: bool) -> None:
+        profile = Profile()
+        self.found = Loaded(profile, SymbolTable(profile.locate), Status(0, "", ""))
+        self.nodes = Nodes()
+        self._name = name
+        self._others = others
+        self._is_stored = is_stored
+        self._kept_bytes = 0
+        self._pending: list[tuple[int, Rows]] = []  # by the place of their chunk
+        self._takers: dict[str, Callable[[Chunk], None]] = {
+            "META": partial(take_meta, self.found),
+            "GAIN": self._take_gains,
+            "NAME": partial(take_names, self.found),
+            "STAT": partial(take_status, self.found),
+        }
+        if is_stored:
+            self._takers[SUMS] = self._take_sums
+
+    def wants(self, kind: str, n_bytes: int) -> bool:
+        """Tell whether a chunk is to be unpacked."""
+        if kind in self._others:
+            self._kept_bytes += n_bytes
+            return self._kept_bytes <= _MAX_KEPT_BYTES
+        return kind in self._takers or kind in INDEX_KINDS
+
+    def read(self, reader: ChunkReader, chunks: Iterable[Chunk]) -> None:
+        """Take chunks, up to the first that makes no sense."""
+        for chunk in chunks:
+            taker = self._takers.get(chunk.kind)
+            try:
+                if taker is not None:
+                    taker(chunk)
+                elif chunk.kind in self._others:
+                    self.found.others.append(chunk)
+            except DamageError as error:
+                reader.stop(chunk, str(error))
+                return
+            except (ValueError, TypeError, KeyError, OverflowError) as error:
+                reader.stop(chunk, str(error) or "a chunk makes no sense")
+                return
+
+    def finish(self, reader: ChunkReader) -> Loaded:
+        """Return the recording, with the state that it has at the end.
+
+        Raises:
+            InputError: it has nothing that can be read.
+        """
+        found = self.found
+        if self._is_stored:
+            self._store()
+        if not found.profile.start_ns:
+            why = f" ({reader.damage}, at byte {reader.end:,})" if reader.damage else ""
+            raise InputError(f"{self._name} has no samples{why}", "record again")
+        if found.status.state != "ended":
+            found.status = _as_far_as_known(found, reader)
+        elif reader.damage:
+            found.status.notes.append(_damage_note(reader))
+        if found.meta.get("is_part"):
+            found.status = with_sums(found.status, found.profile)
+        found.status.is_final = True
+        return found
+
+    def _take_gains(self, chunk: Chunk) -> None:
+        gains = gains_of(chunk)
+        if self._is_stored and len(gains.rows.ended):
+            self._pending.append((chunk.offset, gains.rows.ended))
+            gains = gains._replace(rows=gains.rows._replace(ended=gains.rows.ended[:0]))
+        self.found.profile.extend(gains)
+
+    def _take_sums(self, chunk: Chunk) -> None:
+        """Take the sums of the intervals before them, which stay in the file."""
+        node, origin_ns = node_of(chunk)
+        if node.level == 0:
+            if not self._pending or self._pending[0][0] < node.rows_at:
+                raise DamageError("its sums are of others than the intervals before them")
+            self._pending = []
+            self.nodes.singles.append(rows_of(chunk, "single"))
+        self.nodes.add(node, origin_ns)
+
+    def _store(self) -> None:
+        profile = self.found.profile
         try:
-            taker(found, chunk)
-        except DamageError as error:
-            reader.stop(chunk, str(error))
-            break
-        except (ValueError, TypeError, KeyError, OverflowError) as error:
-            reader.stop(chunk, str(error) or "a chunk makes no sense")
-            break
-    if not profile.start_ns:
-        why = f" ({reader.damage}, at byte {reader.end:,})" if reader.damage else ""
-        raise InputError(f"{name} has no samples{why}", "record again")
-    if found.status.state != "ended":
-        found.status = _as_far_as_known(found, reader)
-    elif reader.damage:
-        found.status.notes.append(_damage_note(reader))
-    if found.meta.get("is_part"):
-        found.status = with_sums(found.status, profile)
-    found.status.is_final = True
-    return found
+            if self.nodes.levels:
+                profile.store(self.nodes.stored(self._name, profile.n_cells))
+            for _, rows in self._pending:
+                profile.add_rows(rows)
+        except ValueError as error:
+            raise InputError(f"{self._name} is damaged: {error}", "record again") from error
 
 
 def _damage_note(reader: ChunkReader) -> str:
@@ -129,154 +184,3 @@ def _as_far_as_known(found: Loaded, reader: ChunkReader) -> Status:
         notes.append(_damage_note(reader))
     status = with_sums(found.status, found.profile)
     return dataclasses.replace(status, state="ended", reason=CUT_OFF, notes=notes)
-
-
-def _take_meta(found: Loaded, chunk: Chunk) -> None:
-    found.meta.update(chunk.facts)
-
-
-def _take_status(found: Loaded, chunk: Chunk) -> None:
-    known = {each.name for each in dataclasses.fields(Status)}
-    facts = {name: value for name, value in chunk.facts.items() if name in known}
-    sources = facts.pop("symbols", [])
-    example = Status(0, "", "")
-    for name, value in facts.items():
-        if not _is_like(value, getattr(example, name)):
-            raise DamageError(f"the state has an impossible {name}")
-    found.status = Status(**facts)
-    found.status.symbols = [SymbolSource(**_typed(each, _SOURCE)) for each in _list(sources)]
-
-
-_SOURCE = SymbolSource(0, "", "")
-
-
-def _typed(value: Any, example: Any) -> dict[str, Any]:
-    """Return facts for a class, if they are of the types that the example has."""
-    if not isinstance(value, dict):
-        raise DamageError("a list has something else in it")
-    for name, each in value.items():
-        if not _is_like(each, getattr(example, str(name), None)):
-            raise DamageError(f"something has an impossible {name}")
-    return value
-
-
-def _is_like(value: Any, example: Any) -> bool:
-    if isinstance(example, bool) or isinstance(value, bool):
-        return isinstance(value, bool) and isinstance(example, bool)
-    if isinstance(example, float):
-        return isinstance(value, (int, float))
-    if isinstance(example, dict):
-        return isinstance(value, dict) and all(isinstance(each, int) for each in value.values())
-    if isinstance(example, list):
-        return isinstance(value, list) and all(isinstance(each, str) for each in value)
-    return isinstance(value, type(example))
-
-
-def _list(value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise DamageError("what should be a list is none")
-    return value
-
-
-def _number(value: Any, end: int = MAX_NS) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < end:
-        raise DamageError("a number is out of bounds")
-    return value
-
-
-def _take_gains(found: Loaded, chunk: Chunk) -> None:
-    facts = chunk.facts
-    stacks = StackColumns(
-        addresses=chunk.column("stacks.addresses", "u8"),
-        parent=chunk.column("stacks.parent", "i4"),
-        address=chunk.column("stacks.address", "i4"),
-        depth=chunk.column("stacks.depth", "i4"),
-        node=chunk.column("stacks.node", "i4"),
-        verdict=chunk.column("stacks.verdict", "u1"),
-        managed=chunk.column("stacks.managed", "u1"),
-        marks=chunk.column("stacks.marks", "u1"),
-        fault=chunk.column("stacks.fault", "i4"),
-    )
-    ended = _rows(chunk, "rows")
-    ended["t0_ns"] = np.cumsum(ended["t0_ns"])
-    rows = NewRows(
-        chunk.column("cells.thread_id", "u4"),
-        chunk.column("cells.what", "i8"),
-        ended,
-        _rows(chunk, "open"),
-        _number(facts.get("now_ns", 0)),
-    )
-    found.profile.extend(
-        Gains(
-            stacks,
-            rows,
-            [_thread(each) for each in _list(facts.get("threads", []))],
-            [_module(each) for each in _list(facts.get("modules", []))],
-            [_number(each, MAX_THREAD_ID) for each in _list(facts.get("hidden", []))],
-            _number(facts.get("start_ns", 0)),
-            GainMark(),
-        )
-    )
-
-
-def _rows(chunk: Chunk, of: str) -> Rows:
-    columns = {
-        name: chunk.column(f"{of}.{name}", ROW_DTYPE[name]) for name in ROW_DTYPE.names or ()
-    }
-    lengths = {len(each) for each in columns.values()}
-    if len(lengths) != 1:
-        raise DamageError("its intervals have columns of different lengths")
-    rows: Rows = np.empty(lengths.pop(), ROW_DTYPE)
-    for name, column in columns.items():
-        rows[name] = column
-    return rows
-
-
-def _thread(value: Any) -> Thread:
-    match value:
-        case [int(number), int(tid), str(name), int(seen), bool(exited), bool(blocked), str(comm)]:
-            _number(number, MAX_THREAD_ID)
-            return Thread(number, tid, name, seen, exited, blocked, comm)
-    raise DamageError("a thread is none")
-
-
-def _module(value: Any) -> Module:
-    match value:
-        case [int(number), str(path), int(load_bias), int(start), int(end), str(build_id)]:
-            _number(number, _MAX_MODULE_ID)
-            return Module(number, path, load_bias, start, end, build_id)
-    raise DamageError("a module is none")
-
-
-def _take_names(found: Loaded, chunk: Chunk) -> None:
-    functions = [_function(each) for each in _list(chunk.facts.get("functions", []))]
-    files = []
-    for each in _list(chunk.facts.get("files", [])):
-        match each:
-            case [str(file), str(tier)]:
-                files.append((file, tier))
-            case _:
-                raise DamageError("a source file has no name")
-    columns: dict[str, Any] = {
-        name: chunk.column(name, "i8" if name == "lost" else "i4") for name in _NAME_COLUMNS
-    }
-    found.n_frames += len(columns["function"])
-    found.n_characters += sum(
-        len(each.name) + len(each.full_name) + len(each.file) for each in functions
-    )
-    found.n_characters += sum(len(file) + len(tier) for file, tier in files)
-    if (
-        len(found.table.functions) + len(functions) > _MAX_FUNCTIONS
-        or found.n_frames > _MAX_FRAMES
-        or found.n_characters > _MAX_TEXT
-    ):
-        raise DamageError("it has more names than fit into memory")
-    gains = NameGains(functions=functions, files=files, mark=NameMark(), **columns)
-    found.table.extend(gains, found.profile.n_addresses)
-
-
-def _function(value: Any) -> Function:
-    match value:
-        case [str(name), str(module), str(file), str(kind), str(full_name)]:
-            return Function(name, module, file, FrameKind(kind), full_name)
-    raise DamageError("a function has no name")

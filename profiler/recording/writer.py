@@ -6,6 +6,7 @@ machine or flametap went down, has all but what came after the last step.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
 from collections.abc import Iterable, Sequence
@@ -15,8 +16,10 @@ from ..model import Function, Module, Status, Thread
 from ..profile.gains import GainMark, Gains
 from ..profile.interval_chunk import ROW_DTYPE
 from ..symbols.names.frame_pool import NameGains, NameMark
-from .chunks import Chunk, encode, header
+from .chunks import Chunk, ChunkSizeError, encode, header
+from .index import INDEXED, as_index, last_chunk, nodes_chunk
 from .recording import Recording
+from .sums_writer import SumsWriter
 
 NAMES_EVERY_S = 1.0
 STATUS_EVERY_S = 1.0
@@ -31,30 +34,39 @@ class RecordingWriter:
         file: open for writing, at its start.
         recording: without intervals so far.
         with_arguments: False leaves out the arguments of the program.
+        with_index: a reader can open it without reading all of it (``index``).
     """
 
     def __init__(
-        self, file: BinaryIO, recording: Recording, *, with_arguments: bool = True
+        self,
+        file: BinaryIO,
+        recording: Recording,
+        *,
+        with_arguments: bool = True,
+        with_index: bool = True,
     ) -> None:
         self._with_arguments = with_arguments
         self._file = file
+        self._end = 0  # of the file so far
+        self._sums = SumsWriter(recording.process.profile) if with_index else None
+        self._places: list[tuple[str, int]] = []  # of chunks that the index names
         self._profile = recording.process.profile
         self._table = recording.process.names
         self._status = recording.status
         self._mark = GainMark()
         self._names = NameMark()
         self._names_s = self._status_s = 0.0
-        file.write(header())
+        self._end += file.write(header())
         self.append([Chunk("META", recording.meta)])
 
     def step(self) -> None:
         """Append what is new. Raises OSError."""
         now_s = time.monotonic()
-        chunks = []
+        chunks: list[Chunk] = []
         gains = self._profile.take_gains(self._mark)
         self._mark = gains.mark
         if not gains.is_empty or len(gains.rows.open):
-            chunks += gains_chunks(gains)
+            self._append_gains(gains)
         if now_s - self._names_s >= NAMES_EVERY_S:
             self._names_s = now_s
             chunks += self._new_names()
@@ -71,9 +83,22 @@ class RecordingWriter:
         """
         gains = self._profile.take_gains(self._mark)
         self._mark = gains.mark
-        self.append([*gains_chunks(gains), *self._new_names()])
+        self._append_gains(gains, is_last=True)
+        self.append(self._new_names())
         self.append(more)
         self.append([*self._new_names(), self._state()])
+        self._append_index()
+
+    def _append_index(self) -> None:
+        if self._sums is None or not self._sums.nodes:
+            return
+        at, places = self._end, self._places
+        gains = self._profile.take_gains(GainMark())
+        names = self._table.gains(NameMark(), gains.mark.stacks.n_addresses)
+        chunks = [*gains_chunks(gains), names_chunk(names), nodes_chunk(self._sums, places)]
+        with contextlib.suppress(ChunkSizeError):  # too much: the whole file has to be read
+            self.append([as_index(each) for each in chunks])
+            self.append([last_chunk(at)])
 
     def rest(self, more: Iterable[Chunk] = ()) -> Iterable[Chunk]:
         """Return what makes a copy of the file, up to the last step, a whole one.
@@ -92,8 +117,19 @@ class RecordingWriter:
     def append(self, chunks: Iterable[Chunk]) -> None:
         """Append chunks. Raises OSError."""
         for chunk in chunks:
-            self._file.write(encode(chunk))
+            if chunk.kind in INDEXED:
+                self._places.append((chunk.kind, self._end))
+            self._end += self._file.write(encode(chunk))
         self._file.flush()
+
+    def _append_gains(self, gains: Gains, *, is_last: bool = False) -> None:
+        at, sums = self._end, self._sums
+        self.append(gains_chunks(gains))
+        if sums is None:
+            return
+        sums.add(gains, at)
+        if sums.is_due or (is_last and sums.nodes and sums.has_rows):
+            self.append(sums.make(gains.rows.now_ns, lambda: self._end))
 
     def _new_names(self) -> list[Chunk]:
         gains = self._table.gains(self._names, self._mark.stacks.n_addresses)

@@ -8,16 +8,16 @@ import numpy as np
 import numpy.typing as npt
 
 from ..model import Activity
+from ..profile.time_bins import SECOND_LEVEL, level_for, step_ns
+from ..profile.wait_rows import WAIT_ROWS
 from .heat_sums import (
     CPU_LEVEL,
     ROWS_A_SECOND,
-    WAIT_ROWS,
     choose,
     cpu_sums,
     wait_counts,
 )
 from .lanes import FULL
-from .time_bins import SECOND_LEVEL, level_for, step_ns
 from .time_sums import TimeSums
 
 MAX_COLUMNS = 720

@@ -6,6 +6,7 @@ threads. ``time_ahead`` makes it ahead for all threads.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -14,8 +15,9 @@ import numpy.typing as npt
 
 from ..model import Activity
 from ..profile.cell_keys import SLOTS
-from ..profile.interval_chunk import Block
-from .time_bins import SECOND_LEVEL, bins, growth_of, level_for, step_ns
+from ..profile.interval_chunk import Block, block_of
+from ..profile.time_bins import SECOND_LEVEL, bins, growth_of, level_for, step_ns
+from ..profile.wait_rows import SHORTEST_NS, WAIT_ROWS, wait_row
 from .time_parts import Part
 from .time_sums import Columns, TimeView, within
 
@@ -25,9 +27,6 @@ Int64s = npt.NDArray[np.int64]
 
 CPU_LEVEL = SECOND_LEVEL - 6
 ROWS_A_SECOND = 1 << (SECOND_LEVEL - CPU_LEVEL)
-# Waits are sorted by duration: two rows for each doubling from a microsecond on.
-SHORTEST_NS = 1024
-WAIT_ROWS = 60
 N_ACTIVITIES = len(Activity)
 _MAX_PART_BINS = 1 << 17  # half an hour; a part that is longer is read each time
 _CHOICES = 2  # of threads
@@ -90,6 +89,8 @@ def cpu_sums(view: TimeView, choice: Choice, first: int, n_bins: int) -> Floats:
         else:
             block = within(part.read(), t0_ns, t1_ns)
             add(_cpu(view.columns(block), choice, first, n_bins))
+    for rows in view.stored(CPU_LEVEL, t0_ns, t1_ns):
+        add(_cpu(rows, choice, first, n_bins))
     add(_cpu(view.columns(within(view.rest, t0_ns, t1_ns)), choice, first, n_bins))
     if len(view.now.intervals.past):
         add(_cpu(view.past_columns(), choice, first, n_bins))
@@ -152,6 +153,8 @@ def wait_counts(view: TimeView, choice: Choice, level: int, first: int, n_bins: 
             add(_waits(view, choice, level, within(part.read(), t0_ns, t1_ns)))
         else:
             add(_kept_waits(view, choice, part))
+    for each in _stored_waits(view, choice, level, t0_ns, t1_ns):
+        add(each)
     add(_waits(view, choice, level, within(view.rest, t0_ns, t1_ns)))
     return found.reshape(N_ACTIVITIES, WAIT_ROWS, n_bins)
 
@@ -170,6 +173,26 @@ def _part_waits(view: TimeView, choice: Choice, part: Part) -> _Waits:
     return _waits(view, choice, _kept_level(part), part.read())
 
 
+def _stored_waits(
+    view: TimeView, choice: Choice, level: int, t0_ns: int, t1_ns: int
+) -> Iterator[_Waits]:
+    """Yield the waits that are in a file."""
+    stored = view.now.intervals.stored
+    if stored is None:
+        return
+    yield _waits(view, choice, level, within(block_of(stored.singles), t0_ns, t1_ns))
+    fine, coarse = stored.for_bins(level, t0_ns, t1_ns)
+    for node in coarse:
+        yield _waits(view, choice, level, within(stored.inside(node), t0_ns, t1_ns))
+    for node in fine:
+        sums = stored.sums(node)
+        waits = sums.waits
+        index, activity = np.divmod(view.keys.waiting[waits.cell].astype(np.int64), SLOTS)
+        some = choice.wanted[index]
+        what = (waits.row * N_ACTIVITIES + activity)[some]
+        yield _Waits(sums.level, waits.bin[some].astype(np.int64), what, waits.number[some])
+
+
 def _waits(view: TimeView, choice: Choice, level: int, block: Block) -> _Waits:
     """Group waits by when they ended, how long they lasted, and why."""
     rows = view.columns(block)
@@ -180,9 +203,3 @@ def _waits(view: TimeView, choice: Choice, level: int, block: Block) -> _Waits:
     what = wait_row(rows.wall_ns[some]) * N_ACTIVITIES + activity[some]
     groups, count = np.unique(ended << 16 | what, return_counts=True)
     return _Waits(level, groups >> 16, groups & 0xFFFF, count.astype(np.int64))
-
-
-def wait_row(wall_ns: Int64s) -> Int64s:
-    """Return the row of waits of at least ``SHORTEST_NS``."""
-    doublings = np.log2(wall_ns / SHORTEST_NS)
-    return np.minimum(np.floor(2 * doublings + 1e-9), WAIT_ROWS - 1).astype(np.int64)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ..model import Activity, Thread
 from ..profile.cell_keys import HOLDING, SLOTS
-from .time_bins import bins, level_for, step_ns, sums
+from ..profile.time_bins import bins, level_for, step_ns, sums
 from .time_sums import TimeSums, TimeView
 
 FULL = 50

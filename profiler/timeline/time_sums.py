@@ -8,7 +8,7 @@ parts, and reads their intervals. So a view costs about the same, however long t
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -18,8 +18,18 @@ import numpy.typing as npt
 from ..profile.cell_keys import NONE, SLOTS, CellKeys, Cells
 from ..profile.interval_chunk import Block, block_of
 from ..profile.moments import Moments
+from ..profile.node_sums import NodeSums
+from ..profile.time_bins import (
+    MAX_LEVEL,
+    Growth,
+    coarser,
+    growth_of,
+    joined,
+    level_for,
+    merged,
+    step_ns,
+)
 from ..profile.wait_stacks import WaitReader
-from .time_bins import MAX_LEVEL, Growth, coarser, growth_of, joined, level_for, merged, step_ns
 from .time_parts import Part, Parts
 
 Bools = npt.NDArray[np.bool_]
@@ -31,6 +41,7 @@ Int64s = npt.NDArray[np.int64]
 LEAST_BINS = 4
 PART_SUMS = 1 << 17
 _LEVELS = 64
+MAX_READ = 64  # nodes of a file whose intervals are read for one view; of more, only the sums are
 
 
 class Columns(NamedTuple):
@@ -72,7 +83,9 @@ class TimeSums:
         with self._lock:
             now = self._moments(len(self._keys))
             self._extend(now.new_cells)
-            self._origin_ns = self._origin_ns or now.start_ns
+            stored = now.intervals.stored
+            origin_ns = stored.origin_ns if stored is not None else now.start_ns
+            self._origin_ns = self._origin_ns or origin_ns
             parts, tail = self._parts.of(now.intervals)
             rest = np.concatenate((tail, now.intervals.open))
             return TimeView(now, self._keys.snapshot(), parts, block_of(rest), self._origin_ns)
@@ -141,6 +154,7 @@ class TimeView:
             self._kept(part, level, t0_ns, t1_ns, together)
             for part in self.parts_between(t0_ns, t1_ns)
         ]
+        found += [make(level, rows) for rows in self.stored(level, t0_ns, t1_ns)]
         found.append(make(level, self.columns(within(self.rest, t0_ns, t1_ns))))
         if len(self.now.intervals.past):
             found.append(merged(make(level, self.past_columns())))
@@ -154,6 +168,37 @@ class TimeView:
     def parts_between(self, t0_ns: int, t1_ns: int) -> list[Part]:
         """Return the parts that touch a range of time."""
         return [part for part in self.parts if part.start_ns < t1_ns and part.end_ns >= t0_ns]
+
+    def stored(self, level: int, t0_ns: int, t1_ns: int) -> Iterator[Columns]:
+        """Yield the time that is in a file, as rows that bins of a level are summed up from.
+
+        Args:
+            level: of the bins.
+            t0_ns: start of the range of time.
+            t1_ns: its end.
+        """
+        stored = self.now.intervals.stored
+        if stored is None:
+            return
+        fine, coarse = stored.for_bins(level, t0_ns, t1_ns)
+        yield self.columns(within(block_of(stored.singles), t0_ns, t1_ns))
+        if len(coarse) <= MAX_READ:
+            for node in coarse:
+                yield self.columns(within(stored.inside(node), t0_ns, t1_ns))
+        else:
+            fine += coarse
+        if fine:
+            binned = [self._binned(stored.sums(node)) for node in fine]
+            yield Columns(*(np.concatenate(column) for column in zip(*binned, strict=True)))
+
+    def _binned(self, node: NodeSums) -> Columns:
+        """Return the bins of a node as rows that last as long as their bins."""
+        keys, cell, step = self.keys, node.bins.cell, step_ns(node.level)
+        by_cell = keys.running[cell], keys.waiting[cell], keys.holding[cell]
+        weights = node.bins.cpu_ns, node.bins.off_ns, node.bins.wall_ns
+        t0_ns = node.bins.bin.astype(np.int64) * step
+        wall_ns = np.full(len(cell), step, np.int64)
+        return Columns(t0_ns, wall_ns, *weights, *by_cell, keys.is_running[cell])
 
     def _kept(self, part: Part, level: int, t0_ns: int, t1_ns: int, together: bool) -> Growth:
         kept = self._finest_kept(part, together)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import wire
 from flametap.model import Activity
 from flametap.profile.store import Profile
-from flametap.timeline.time_bins import step_ns
+from flametap.profile.time_bins import step_ns
 from flametap.wire.decoder import Decoder
 from wire import BLOCKED, PARKED, QUEUED, RUNNING
 

@@ -15,7 +15,7 @@ import wire
 from flametap.errors import InputError
 from flametap.model import Clock, Status
 from flametap.profile.store import Profile
-from flametap.recording import chunks, reader, writer
+from flametap.recording import chunks, contents, reader, writer
 from flametap.recording.chunks import Chunk, ChunkReader
 from flametap.recording.reader import CUT_OFF, Loaded, load
 from flametap.recording.writer import RecordingWriter
@@ -230,5 +230,5 @@ def test_chunks_of_other_kinds_are_left_out_or_kept_up_to_a_limit(
 def test_more_names_than_fit_end_the_recording(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
     made = Made()
     made.writer.finish()
-    monkeypatch.setattr(reader, limit, 1)
+    monkeypatch.setattr(contents, limit, 1)
     assert any("more names" in note for note in loaded(made.data).status.notes)

@@ -11,20 +11,18 @@ import pytest
 from flametap.model import Activity
 from flametap.profile import intervals
 from flametap.profile.store import Profile
+from flametap.profile.time_bins import step_ns
+from flametap.profile.wait_rows import SHORTEST_NS, WAIT_ROWS, wait_row
 from flametap.timeline import time_parts
 from flametap.timeline.heat import Heat, HeatQuery, heat
 from flametap.timeline.heat_sums import (
     CPU_LEVEL,
     ROWS_A_SECOND,
-    SHORTEST_NS,
-    WAIT_ROWS,
     choose,
     cpu_sums,
     wait_counts,
-    wait_row,
 )
 from flametap.timeline.lanes import FULL
-from flametap.timeline.time_bins import step_ns
 from flametap.timeline.time_sums import TimeSums
 from time_rows import ASLEEP, FUTEX, START_NS, Row, apply, naive, random_rows
 from wire import BLOCKED, PARKED, QUEUED, RUNNING

@@ -13,9 +13,9 @@ from flametap.model import Activity, Clock
 from flametap.profile import intervals
 from flametap.profile.cell_keys import HOLDING, SLOTS
 from flametap.profile.store import Profile
+from flametap.profile.time_bins import STEP_NS, bins, level_for, step_ns, sums
 from flametap.timeline import time_parts
 from flametap.timeline.lanes import FULL, LaneQuery, Lanes, lanes
-from flametap.timeline.time_bins import STEP_NS, bins, level_for, step_ns, sums
 from flametap.timeline.time_sums import TimeSums, TimeView
 from flametap.wire import abi
 from time_rows import EPOLL_WAIT, FUTEX, READ, START_NS, Row, apply, naive, random_rows

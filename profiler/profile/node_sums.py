@@ -1,0 +1,174 @@
+"""Sum many intervals once, so that a view of a long recording need not read them. Pure.
+
+A *node* stands for the intervals that came in one piece of time, its window. It has
+
+- the sums of each cell, for trees;
+- the time of each *kind of cell* in bins, for timelines: cells that a timeline does not tell apart
+  are of one kind, which is known by the first of them;
+- the numbers of waits by kind, bin and duration, for heat maps.
+
+Nodes of adjacent windows merge into one with coarser bins. Intervals that are not inside the window
+of their node, like a sleep that began long before, are left out: they are kept one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from .interval_chunk import Block
+from .time_bins import Floats, Int32s, Int64s, bins, growth_of, level_for, step_ns
+from .wait_rows import SHORTEST_NS, wait_row
+
+MAX_BINS = 64
+
+Bools = npt.NDArray[np.bool_]
+Table = TypeVar("Table", "CellSums", "BinSums", "WaitCounts")
+
+
+class CellSums(NamedTuple):
+    """Sums by cell, in columns; cells ascend. Nanoseconds."""
+
+    cell: Int32s
+    wall_ns: Int64s
+    cpu_ns: Int64s
+    off_ns: Int64s  # asleep, or waiting for a CPU
+    samples: Int64s  # stacks taken
+
+
+class BinSums(NamedTuple):
+    """Sums by kind of cell and bin, in columns. Nanoseconds."""
+
+    cell: Int32s  # the first of its kind
+    bin: Int32s
+    wall_ns: Int64s
+    cpu_ns: Int64s
+    off_ns: Int64s
+
+
+class WaitCounts(NamedTuple):
+    """Numbers of waits by kind of cell, by the bin in which they ended, and by their duration."""
+
+    cell: Int32s
+    bin: Int32s
+    row: Int32s  # of the duration (``wait_rows``)
+    number: Int64s
+
+
+class NodeSums(NamedTuple):
+    """What a node has; see the module docstring."""
+
+    level: int  # of the bins (``time_bins``); edge 0 is at the start of the recording
+    cells: CellSums
+    bins: BinSums
+    waits: WaitCounts
+
+
+class CellKinds(NamedTuple):
+    """What is known of each cell."""
+
+    is_running: Bools
+    first: Int32s  # the first cell of its kind
+
+
+def is_inside(block: Block, window_ns: tuple[int, int]) -> Bools:
+    """Return which intervals are inside a window."""
+    start_ns, end_ns = window_ns
+    inside: Bools = (block.t0_ns >= start_ns) & (block.t0_ns + block.wall_ns <= end_ns)
+    return inside
+
+
+def sums_of(
+    block: Block, samples: Int64s, kinds: CellKinds, window_ns: tuple[int, int], origin_ns: int
+) -> NodeSums:
+    """Return the sums of intervals that are inside a window.
+
+    Args:
+        block: the intervals.
+        samples: the number of stacks taken in each.
+        kinds: of all cells.
+        window_ns: the window.
+        origin_ns: the start of the recording.
+    """
+    runs = kinds.is_running[block.cell]
+    off_ns = np.where(runs, np.maximum(block.wall_ns - block.cpu_ns, 0), block.wall_ns)
+    weights = block.wall_ns, block.cpu_ns, off_ns
+    level = level_for(window_ns[1] - window_ns[0], MAX_BINS)
+    cell, at = np.unique(block.cell, return_inverse=True)
+    cells = CellSums(cell, *(_added(at, each, len(cell)) for each in (*weights, samples)))
+    kind, at = np.unique(kinds.first[block.cell], return_inverse=True)
+    t0_ns = block.t0_ns - origin_ns
+    low = (window_ns[0] - origin_ns) // step_ns(level)
+    n_bins = (window_ns[1] - origin_ns) // step_ns(level) + 1 - low
+    time = [
+        _in_bins(level, at.astype(np.int32), t0_ns, block.wall_ns, weight, len(kind), low, n_bins)
+        for weight in weights
+    ]
+    row, column = np.nonzero(np.rint(time[0]) + np.rint(time[1]))
+    found = [np.rint(each[row, column]).astype(np.int64) for each in time]
+    in_bins = BinSums(kind[row], (column + low).astype(np.int32), *found)
+    some = ~runs & (block.wall_ns >= SHORTEST_NS)
+    ended = (t0_ns[some] + block.wall_ns[some] - 1) // step_ns(level)
+    waits = WaitCounts(
+        kinds.first[block.cell[some]],
+        ended.astype(np.int32),
+        wait_row(block.wall_ns[some]).astype(np.int32),
+        np.ones(len(ended), np.int64),
+    )
+    return NodeSums(level, cells, in_bins, _grouped(waits, 3))
+
+
+def merged(nodes: Sequence[NodeSums], level: int) -> NodeSums:
+    """Return the sums of nodes, one at least, with bins of a level that is no finer than theirs."""
+    in_bins, waits = [], []
+    for node in nodes:
+        shift = level - node.level
+        in_bins.append(node.bins._replace(bin=node.bins.bin >> shift))
+        waits.append(node.waits._replace(bin=node.waits.bin >> shift))
+    return NodeSums(
+        level,
+        _grouped(CellSums(*_joined([each.cells for each in nodes])), 1),
+        _grouped(BinSums(*_joined(in_bins)), 2),
+        _grouped(WaitCounts(*_joined(waits)), 3),
+    )
+
+
+def _in_bins(
+    level: int,
+    key: Int32s,
+    t0_ns: Int64s,
+    wall_ns: Int64s,
+    weight: Int64s,
+    n_keys: int,
+    first: int,
+    n_bins: int,
+) -> Floats:
+    growth = growth_of(level, key, t0_ns, wall_ns, weight)
+    return bins([growth], np.arange(n_keys, dtype=np.int32), n_keys, first, n_bins)
+
+
+def _added(at: npt.NDArray[np.intp], weight: Int64s, length: int) -> Int64s:
+    sums = np.zeros(length, np.int64)
+    np.add.at(sums, at, weight)
+    return sums
+
+
+def _joined(tables: Sequence[tuple[npt.NDArray[np.int64], ...]]) -> list[npt.NDArray[np.int64]]:
+    return [np.concatenate(column) for column in zip(*tables, strict=True)]
+
+
+def _grouped(table: Table, n_keys: int) -> Table:
+    """Return a table with each key once; the first ``n_keys`` columns are the key."""
+    keys, weights = table[:n_keys], table[n_keys:]
+    if not len(keys[0]):
+        return table
+    order = np.lexsort(keys[::-1])
+    keys = tuple(each[order] for each in keys)
+    is_new = np.ones(len(order), bool)
+    is_new[1:] = np.any([each[1:] != each[:-1] for each in keys], axis=0)
+    at = np.flatnonzero(is_new)
+    sums = (np.add.reduceat(each[order], at) for each in weights)
+    return type(table)(*(each[at] for each in keys), *sums)

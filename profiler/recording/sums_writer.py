@@ -1,0 +1,145 @@
+"""Make the sums that let a reader open a long recording without reading its intervals.
+
+Whenever some ten thousand intervals have been appended to a file, a chunk with their sums follows
+(``profile.node_sums``); of ``FAN`` such chunks, one that merges them; and so on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+
+from ..profile.cell_kinds import KindsOfCells
+from ..profile.gains import Gains
+from ..profile.interval_chunk import LOCK_COLUMNS, ROW_DTYPE, Rows, block_of
+from ..profile.node_sums import MAX_BINS, NodeSums, is_inside, merged, sums_of
+from ..profile.store import Profile
+from ..profile.stored import FAN, Node
+from ..profile.time_bins import level_for
+from .chunks import Chunk
+
+SUMS = "SUMS"
+NODE_ROWS = 1 << 15
+MAX_LEVELS = 16
+SUM_TABLES = ("cells", "bins", "waits")
+
+
+class SumsWriter:
+    """Sums what is appended to a file; see the module docstring. One thread uses it at a time.
+
+    Args:
+        profile: what is written.
+
+    Attributes:
+        nodes: all nodes so far, by level.
+        singles: the intervals that are not inside the windows of their nodes, node by node.
+        origin_ns: the time of edge 0 of all bins.
+    """
+
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
+        self._kinds = KindsOfCells()
+        self._rows: list[Rows] = []
+        self._n_rows = 0
+        self._rows_at = -1
+        self._start_ns = 0  # of the window that begins
+        self._pending: list[list[tuple[Node, NodeSums]]] = []  # not merged so far, by level
+        self.nodes: list[list[Node]] = []
+        self.singles: list[Rows] = []
+        self.origin_ns = 0
+
+    def add(self, gains: Gains, at: int) -> None:
+        """Add what has been appended.
+
+        Args:
+            gains: what it was.
+            at: the position of its first byte.
+        """
+        if self._rows_at < 0:
+            self._rows_at = at
+        self.origin_ns = self.origin_ns or gains.start_ns
+        self._start_ns = self._start_ns or gains.start_ns
+        if len(gains.rows.ended):
+            self._rows.append(gains.rows.ended)
+            self._n_rows += len(gains.rows.ended)
+
+    @property
+    def is_due(self) -> bool:
+        """Return whether a node can be made."""
+        return self._n_rows >= NODE_ROWS
+
+    @property
+    def has_rows(self) -> bool:
+        """Return whether intervals are in no node so far."""
+        return self._n_rows > 0
+
+    def make(self, now_ns: int, position: Callable[[], int]) -> Iterator[Chunk]:
+        """Make a node of the intervals since the one before, one at least, and those above it.
+
+        Args:
+            now_ns: up to when the intervals were taken.
+            position: returns where the next chunk that is yielded will be in the file.
+        """
+        rows = np.concatenate(self._rows)
+        window_ns = self._start_ns, max(now_ns, self._start_ns + 1)
+        self._kinds.extend(self._profile.cells_since(len(self._kinds)))
+        inside = is_inside(block_of(rows), window_ns)
+        has_lock = np.any([rows[name] != 0 for name in LOCK_COLUMNS], axis=0)
+        block, samples = block_of(rows).take(inside), rows["samples"][inside]
+        sums = sums_of(block, samples, self._kinds.all(), window_ns, self.origin_ns)
+        first_ns = int(rows["t0_ns"].min())
+        node = Node(0, *window_ns, first_ns, sums.level, position(), self._rows_at)
+        tables = {"lock": rows[has_lock], "single": rows[~inside]}
+        self.singles.append(tables["single"])
+        self._rows, self._n_rows, self._rows_at, self._start_ns = [], 0, -1, window_ns[1]
+        yield sums_chunk(node, sums, self.origin_ns, tables)
+        self._keep(node, sums)
+        for level in range(MAX_LEVELS):
+            below = self._pending[level]
+            if len(below) < FAN:
+                return
+            children = [each for each, _ in below]
+            window_ns = children[0].start_ns, children[-1].end_ns
+            bins_level = level_for(window_ns[1] - window_ns[0], MAX_BINS)
+            sums = merged([each for _, each in below], bins_level)
+            first_ns = min(each.first_ns for each in children)
+            node = Node(level + 1, *window_ns, first_ns, bins_level, position(), 0)
+            self._pending[level] = []
+            yield sums_chunk(node, sums, self.origin_ns, {})
+            self._keep(node, sums)
+
+    def _keep(self, node: Node, sums: NodeSums) -> None:
+        while len(self.nodes) <= node.level:
+            self.nodes.append([])
+            self._pending.append([])
+        self.nodes[node.level].append(node)
+        self._pending[node.level].append((node, sums))
+
+
+def sums_chunk(node: Node, sums: NodeSums, origin_ns: int, rows: Mapping[str, Rows]) -> Chunk:
+    """Return a node as a chunk.
+
+    Args:
+        node: the node.
+        sums: its sums.
+        origin_ns: the time of edge 0 of its bins.
+        rows: intervals that it has one by one, by what the names of their columns begin with.
+    """
+    columns = {
+        f"{name}.{each}": getattr(getattr(sums, name), each)
+        for name in SUM_TABLES
+        for each in getattr(sums, name)._fields
+    }
+    for name, table in rows.items():
+        columns.update({f"{name}.{each}": table[each] for each in ROW_DTYPE.names or ()})
+    facts = {
+        "level": node.level,
+        "start_ns": node.start_ns,
+        "end_ns": node.end_ns,
+        "first_ns": node.first_ns,
+        "bins_level": node.bins_level,
+        "origin_ns": origin_ns,
+        "bytes": node.offset - node.rows_at if node.level == 0 else 0,
+    }
+    return Chunk(SUMS, facts, columns)
