@@ -17,7 +17,6 @@ from ..errors import OutputError, UsageError
 from ..export import format_for, write_file, write_with
 from ..export.request import ExportRequest
 from ..model import Activity, Clock, Function
-from ..profile.time_bins import step_ns
 from ..timeline.lanes import FULL, MAX_BINS, MAX_LANES, LaneQuery
 from ..tree.function_sums import top_functions
 from ..tree.selection import Selection, Span
@@ -164,7 +163,7 @@ class Recording:
                 lane.thread.tid,
                 lane.thread.name,
                 found.bins.start_ns / NS_PER_S,
-                step_ns(found.bins.level) / NS_PER_S,
+                found.bins.step_ns / NS_PER_S,
                 {
                     Activity(activity).name.lower(): [part / FULL for part in plane]
                     for activity, plane in lane.planes.items()
