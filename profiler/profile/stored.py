@@ -22,8 +22,7 @@ from .interval_chunk import Block, Rows, block_of, cut, joined
 from .node_sums import NodeSums, is_inside
 
 FAN = 4
-_KEPT_ROWS = 64  # nodes, of a megabyte each
-_KEPT_SUMS = 512  # some hundred kilobytes each
+_KEPT_BYTES = 64 << 20  # of intervals, and of sums
 _COLUMN = {Clock.WALL: "wall_ns", Clock.CPU: "cpu_ns", Clock.OFF_CPU: "off_ns"}
 
 Key = TypeVar("Key")
@@ -40,6 +39,7 @@ class Node(NamedTuple):
     bins_level: int  # of its bins (``time_bins``)
     offset: int  # where its sums are in the file
     rows_at: int  # where the chunks with its intervals begin, which end at ``offset``; level 0
+    locks_at: int  # where those intervals are once more that have to do with locks; 0 for none
 
 
 class NodeReader(Protocol):
@@ -91,8 +91,8 @@ class StoredIntervals:
         self.origin_ns = stored.origin_ns
         self._reader = reader
         self._thread_of = thread_of
-        self._rows: _Kept[Node, _ByThread] = _Kept(_KEPT_ROWS, self._read_rows)
-        self._sums: _Kept[Node, NodeSums] = _Kept(_KEPT_SUMS, reader.sums)
+        self._rows: _Kept[Node, _ByThread] = _Kept(self._read_rows, lambda rows: rows.n_bytes)
+        self._sums: _Kept[Node, NodeSums] = _Kept(reader.sums, _bytes_of_sums)
         self.chunks = [StoredChunk(node, self, reader) for node in (nodes[0] if nodes else ())]
 
     @property
@@ -189,18 +189,27 @@ class StoredIntervals:
 
 
 class _ByThread:
-    """Intervals, sorted by thread and time."""
+    """Intervals, which are sorted by thread and time once somebody asks for those of a thread."""
 
     def __init__(self, rows: Rows, thread_id: npt.NDArray[np.uint32]) -> None:
-        order = np.lexsort((rows["t0_ns"], thread_id))
-        self._block = block_of(rows).take(order)
-        self._thread_id = thread_id[order]
+        self._block = Block(*(column.copy() for column in block_of(rows)))
+        self._thread_id = thread_id
+        self.n_bytes = sum(column.nbytes for column in (*self._block, thread_id))
+        self._is_sorted = False
 
     def read(self, thread_id: int | None) -> Block:
         if thread_id is None:
             return self._block
+        if not self._is_sorted:
+            order = np.lexsort((self._block.t0_ns, self._thread_id))
+            self._block, self._thread_id = self._block.take(order), self._thread_id[order]
+            self._is_sorted = True
         first, last = np.searchsorted(self._thread_id, (thread_id, thread_id + 1))
         return Block(*(column[first:last] for column in self._block))
+
+
+def _bytes_of_sums(sums: NodeSums) -> int:
+    return sum(column.nbytes for table in sums[1:] for column in table)
 
 
 class StoredChunk:
@@ -225,13 +234,14 @@ class StoredChunk:
 
 
 class _Kept(Generic[Key, Value]):
-    """The values made last."""
+    """The values made last, up to a number of bytes."""
 
-    def __init__(self, most: int, make: Callable[[Key], Value]) -> None:
-        self._most = most
+    def __init__(self, make: Callable[[Key], Value], n_bytes: Callable[[Value], int]) -> None:
         self._make = make
+        self._n_bytes = n_bytes
         self._lock = threading.Lock()
         self._values: OrderedDict[Key, Value] = OrderedDict()
+        self._bytes = 0
 
     def get(self, key: Key) -> Value:
         """Return the value of a key, made now if it is not kept."""
@@ -241,7 +251,9 @@ class _Kept(Generic[Key, Value]):
                 return self._values[key]
         value = self._make(key)
         with self._lock:
-            self._values[key] = value
-            while len(self._values) > self._most:
-                self._values.popitem(last=False)
+            if key not in self._values:
+                self._values[key] = value
+                self._bytes += self._n_bytes(value)
+            while self._bytes > _KEPT_BYTES and len(self._values) > 1:
+                self._bytes -= self._n_bytes(self._values.popitem(last=False)[1])
         return value

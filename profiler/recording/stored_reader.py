@@ -18,7 +18,7 @@ from ..profile.time_bins import MAX_LEVEL
 from ..profile.wait_rows import WAIT_ROWS
 from ..wire.decoder import MAX_NS
 from .chunks import Chunk, ChunkReader, DamageError
-from .sums_writer import MAX_LEVELS, SUMS
+from .sums_writer import LOCKS, MAX_LEVELS, SUMS
 
 _MAX_SUM = 1 << 60
 _INT32 = ("cell", "bin", "row")
@@ -56,7 +56,7 @@ class Nodes:
             children = below[FAN * len(own) : FAN * (len(own) + 1)]
             if len(children) < FAN or children[-1].end_ns != node.end_ns:
                 raise DamageError("its sums are of others than those before them")
-        elif not 0 <= node.rows_at <= node.offset:
+        elif not 0 <= node.rows_at <= node.offset or not 0 <= node.locks_at <= node.offset:
             raise DamageError("its sums are of nothing")
         own.append(node)
 
@@ -74,6 +74,7 @@ def node_of(chunk: Chunk) -> tuple[Node, int]:
     """
     facts = chunk.facts
     level, n_bytes = _whole(facts, "level"), _whole(facts, "bytes")
+    lock_bytes = _whole(facts, "lock_bytes")
     node = Node(
         level,
         _whole(facts, "start_ns"),
@@ -82,6 +83,7 @@ def node_of(chunk: Chunk) -> tuple[Node, int]:
         _whole(facts, "bins_level"),
         chunk.offset,
         chunk.offset - n_bytes if level == 0 else 0,
+        chunk.offset - lock_bytes if lock_bytes else 0,
     )
     return node, _whole(facts, "origin_ns")
 
@@ -216,7 +218,12 @@ class FileNodes:
         return rows
 
     def _lock_rows(self, node: Node) -> Rows:
-        rows = rows_of(self._chunk(node), "lock")
+        if not node.locks_at:
+            return np.empty(0, ROW_DTYPE)
+        chunk = self._reader.at(node.locks_at)
+        if chunk is None or chunk.kind != LOCKS:
+            raise DamageError("there are no waits for locks")
+        rows = rows_of(chunk, "lock")
         check_rows(rows, self._n_cells)
         return rows
 

@@ -6,9 +6,11 @@ Whenever some ten thousand intervals have been appended to a file, a chunk with 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..profile.cell_kinds import KindsOfCells
 from ..profile.gains import Gains
@@ -19,10 +21,11 @@ from ..profile.stored import FAN, Node
 from ..profile.time_bins import level_for
 from .chunks import Chunk
 
-SUMS = "SUMS"
+SUMS, LOCKS = "SUMS", "LOCK"
 NODE_ROWS = 1 << 15
 MAX_LEVELS = 16
 SUM_TABLES = ("cells", "bins", "waits")
+_NO_ROWS: Rows = np.empty(0, ROW_DTYPE)
 
 
 class SumsWriter:
@@ -89,11 +92,14 @@ class SumsWriter:
         block, samples = block_of(rows).take(inside), rows["samples"][inside]
         sums = sums_of(block, samples, self._kinds.all(), window_ns, self.origin_ns)
         first_ns = int(rows["t0_ns"].min())
-        node = Node(0, *window_ns, first_ns, sums.level, position(), self._rows_at)
-        tables = {"lock": rows[has_lock], "single": rows[~inside]}
-        self.singles.append(tables["single"])
+        locks_at = 0
+        if has_lock.any():
+            locks_at = position()
+            yield Chunk(LOCKS, {}, _columns("lock", rows[has_lock]))
+        node = Node(0, *window_ns, first_ns, sums.level, position(), self._rows_at, locks_at)
+        self.singles.append(rows[~inside])
         self._rows, self._n_rows, self._rows_at, self._start_ns = [], 0, -1, window_ns[1]
-        yield sums_chunk(node, sums, self.origin_ns, tables)
+        yield sums_chunk(node, sums, self.origin_ns, rows[~inside])
         self._keep(node, sums)
         for level in range(MAX_LEVELS):
             below = self._pending[level]
@@ -104,9 +110,9 @@ class SumsWriter:
             bins_level = level_for(window_ns[1] - window_ns[0], MAX_BINS)
             sums = merged([each for _, each in below], bins_level)
             first_ns = min(each.first_ns for each in children)
-            node = Node(level + 1, *window_ns, first_ns, bins_level, position(), 0)
+            node = Node(level + 1, *window_ns, first_ns, bins_level, position(), 0, 0)
             self._pending[level] = []
-            yield sums_chunk(node, sums, self.origin_ns, {})
+            yield sums_chunk(node, sums, self.origin_ns)
             self._keep(node, sums)
 
     def _keep(self, node: Node, sums: NodeSums) -> None:
@@ -117,22 +123,20 @@ class SumsWriter:
         self._pending[node.level].append((node, sums))
 
 
-def sums_chunk(node: Node, sums: NodeSums, origin_ns: int, rows: Mapping[str, Rows]) -> Chunk:
+def sums_chunk(node: Node, sums: NodeSums, origin_ns: int, singles: Rows = _NO_ROWS) -> Chunk:
     """Return a node as a chunk.
 
     Args:
         node: the node.
         sums: its sums.
         origin_ns: the time of edge 0 of its bins.
-        rows: intervals that it has one by one, by what the names of their columns begin with.
+        singles: its intervals that are not inside its window.
     """
     columns = {
         f"{name}.{each}": getattr(getattr(sums, name), each)
         for name in SUM_TABLES
         for each in getattr(sums, name)._fields
     }
-    for name, table in rows.items():
-        columns.update({f"{name}.{each}": table[each] for each in ROW_DTYPE.names or ()})
     facts = {
         "level": node.level,
         "start_ns": node.start_ns,
@@ -141,5 +145,10 @@ def sums_chunk(node: Node, sums: NodeSums, origin_ns: int, rows: Mapping[str, Ro
         "bins_level": node.bins_level,
         "origin_ns": origin_ns,
         "bytes": node.offset - node.rows_at if node.level == 0 else 0,
+        "lock_bytes": node.offset - node.locks_at if node.locks_at else 0,
     }
-    return Chunk(SUMS, facts, columns)
+    return Chunk(SUMS, facts, columns | _columns("single", singles))
+
+
+def _columns(of: str, rows: Rows) -> dict[str, npt.NDArray[Any]]:
+    return {f"{of}.{name}": rows[name] for name in ROW_DTYPE.names or ()}

@@ -41,7 +41,7 @@ Int64s = npt.NDArray[np.int64]
 LEAST_BINS = 4
 PART_SUMS = 1 << 17
 _LEVELS = 64
-MAX_READ = 64  # nodes of a file whose intervals are read for one view; of more, only the sums are
+MAX_READ = 16  # nodes of a file whose intervals are read for one view; of more, only the sums are
 
 
 class Columns(NamedTuple):
