@@ -13,7 +13,7 @@ of their node, like a sleep that began long before, are left out: they are kept 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from .interval_chunk import Block
 from .time_bins import Floats, Int32s, Int64s, bins, growth_of, level_for, step_ns
-from .wait_rows import SHORTEST_NS, wait_row
+from .wait_rows import SHORTEST_NS, WAIT_ROWS, wait_row
 
 MAX_BINS = 64
 
@@ -95,30 +95,33 @@ def sums_of(
     """
     runs = kinds.is_running[block.cell]
     off_ns = np.where(runs, np.maximum(block.wall_ns - block.cpu_ns, 0), block.wall_ns)
-    weights = block.wall_ns, block.cpu_ns, off_ns
     level = level_for(window_ns[1] - window_ns[0], MAX_BINS)
-    cell, at = np.unique(block.cell, return_inverse=True)
-    cells = CellSums(cell, *(_added(at, each, len(cell)) for each in (*weights, samples)))
-    kind, at = np.unique(kinds.first[block.cell], return_inverse=True)
+    cell, at = _numbered(block.cell, len(kinds.first))
+    columns = block.wall_ns, block.cpu_ns, off_ns, samples
+    cells = CellSums(cell, *(_added(at, each, len(cell)) for each in columns))
+    kind, at = _numbered(kinds.first[block.cell], len(kinds.first))
     t0_ns = block.t0_ns - origin_ns
     low = (window_ns[0] - origin_ns) // step_ns(level)
     n_bins = (window_ns[1] - origin_ns) // step_ns(level) + 1 - low
-    time = [
-        _in_bins(level, at.astype(np.int32), t0_ns, block.wall_ns, weight, len(kind), low, n_bins)
-        for weight in weights
-    ]
-    row, column = np.nonzero(np.rint(time[0]) + np.rint(time[1]))
-    found = [np.rint(each[row, column]).astype(np.int64) for each in time]
-    in_bins = BinSums(kind[row], (column + low).astype(np.int32), *found)
-    some = ~runs & (block.wall_ns >= SHORTEST_NS)
-    ended = (t0_ns[some] + block.wall_ns[some] - 1) // step_ns(level)
-    waits = WaitCounts(
-        kinds.first[block.cell[some]],
-        ended.astype(np.int32),
-        wait_row(block.wall_ns[some]).astype(np.int32),
-        np.ones(len(ended), np.int64),
+    wall, cpu = _in_bins(
+        level, at, t0_ns, block.wall_ns, (block.wall_ns, block.cpu_ns), len(kind), low, n_bins
     )
-    return NodeSums(level, cells, in_bins, _grouped(waits, 3))
+    row, column = np.nonzero(wall + cpu)
+    wall, cpu = wall[row, column].astype(np.int64), cpu[row, column].astype(np.int64)
+    off = np.where(kinds.is_running[kind[row]], np.maximum(wall - cpu, 0), wall)
+    in_bins = BinSums(kind[row], (column + low).astype(np.int32), wall, cpu, off)
+    some = ~runs & (block.wall_ns >= SHORTEST_NS)
+    ended = (t0_ns[some] + block.wall_ns[some] - 1) // step_ns(level) - low
+    what = (at[some].astype(np.int64) * n_bins + ended) * WAIT_ROWS + wait_row(block.wall_ns[some])
+    group, number = np.unique(what, return_counts=True)
+    where, duration = np.divmod(group, WAIT_ROWS)
+    waits = WaitCounts(
+        kind[where // n_bins],
+        (where % n_bins + low).astype(np.int32),
+        duration.astype(np.int32),
+        number.astype(np.int64),
+    )
+    return NodeSums(level, cells, in_bins, waits)
 
 
 def merged(nodes: Sequence[NodeSums], level: int) -> NodeSums:
@@ -141,16 +144,39 @@ def _in_bins(
     key: Int32s,
     t0_ns: Int64s,
     wall_ns: Int64s,
-    weight: Int64s,
+    weights: Sequence[Int64s],
     n_keys: int,
     first: int,
     n_bins: int,
-) -> Floats:
-    growth = growth_of(level, key, t0_ns, wall_ns, weight)
-    return bins([growth], np.arange(n_keys, dtype=np.int32), n_keys, first, n_bins)
+) -> Iterator[Floats]:
+    """Yield each of some weights by key and bin, in whole nanoseconds."""
+    at = t0_ns // step_ns(level)
+    is_in_one = (t0_ns + wall_ns) // step_ns(level) == at
+    slot = (key[is_in_one] * n_bins + (at[is_in_one] - first)).astype(np.int64)
+    others = np.flatnonzero(~is_in_one)
+    rows = np.arange(n_keys, dtype=np.int32)
+    for weight in weights:
+        found = np.bincount(slot, weight[is_in_one], n_keys * n_bins).reshape(n_keys, n_bins)
+        rest = growth_of(level, key[others], t0_ns[others], wall_ns[others], weight[others])
+        yield np.rint(found + bins([rest], rows, n_keys, first, n_bins))
 
 
-def _added(at: npt.NDArray[np.intp], weight: Int64s, length: int) -> Int64s:
+def _numbered(numbers: Int32s, end: int) -> tuple[Int32s, Int32s]:
+    """Return the distinct numbers in order, and for each number its place among them.
+
+    Args:
+        numbers: from 0 on.
+        end: they are all smaller.
+    """
+    is_used = np.zeros(end, bool)
+    is_used[numbers] = True
+    found = np.flatnonzero(is_used).astype(np.int32)
+    place = np.empty(end, np.int32)
+    place[found] = np.arange(len(found), dtype=np.int32)
+    return found, place[numbers]
+
+
+def _added(at: Int32s, weight: Int64s, length: int) -> Int64s:
     sums = np.zeros(length, np.int64)
     np.add.at(sums, at, weight)
     return sums
