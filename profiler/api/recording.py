@@ -16,6 +16,7 @@ from ..analysis.views import views_of
 from ..errors import OutputError, UsageError
 from ..export import format_for, write_file, write_with
 from ..export.request import ExportRequest
+from ..export.shaping import shaping_of
 from ..model import Activity, Clock, Function
 from ..timeline.lanes import FULL, MAX_BINS, MAX_LANES, LaneQuery
 from ..tree.function_sums import top_functions
@@ -243,6 +244,7 @@ class Recording:
         thread: Threads = None,
         range: Range = None,
         by_thread: bool = False,
+        shape: str = "",
     ) -> None:
         """Write a file of another format.
 
@@ -253,13 +255,15 @@ class Recording:
             thread: see ``functions``.
             range: see ``functions``.
             by_thread: a root frame for each thread, in formats that do not separate them.
+            shape: steps as in a link of the page, "hide:malloc;inverted" say.
 
         Raises:
-            UsageError: the format is not known.
+            UsageError: the format is not known, or a step is none.
             OutputError: it cannot be written.
         """
         selection = self._selection(clock, thread, range)
-        request = ExportRequest(self._recorded, selection, by_thread=by_thread)
+        shaping = shaping_of(self._recorded, shape)
+        request = ExportRequest(self._recorded, selection, by_thread=by_thread, shaping=shaping)
         write_file(os.fspath(path), format_for(os.fspath(path), format), request)
 
     def _repr_html_(self) -> str:

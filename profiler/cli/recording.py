@@ -48,6 +48,7 @@ class OutputOptions:
     shown: FrameOptions = ALL_FRAMES
     span_s: tuple[float, float | None] | None = None  # only from, to (None: the end); None for all
     with_sources: bool = True  # in a file of the whole recording
+    shape: str = ""  # steps (``tree.shaper``)
     keep_s: float | None = None  # only the last so many seconds in it
     has_page: bool = False  # the page shows every clock, so there is no --clock to choose one
 
@@ -189,9 +190,15 @@ def write_outputs(
 
     Raises:
         NoSamplesError: there is nothing to write.
+        UsageError: the shape means nothing.
         OutputError: a file cannot be written.
     """
     refuse_empty(recording, what)
+    if what.shape:
+        from ..analysis.views import views_of
+        from ..export.shaping import shaping_of
+
+        shaping_of(recording, what.shape, views_of(recording).tree(what.selection(recording)))
     for note in recording.status().notes:
         progress.warn(note)
     for output in outputs:
@@ -261,6 +268,7 @@ def refuse_empty(recording: Recording, what: OutputOptions) -> None:
 def _write(recording: Recording, output: Output, what: OutputOptions, progress: Progress) -> None:
     from ..export import write_file
     from ..export.request import ExportRequest
+    from ..export.shaping import shaping_of
 
     request = ExportRequest(
         recording,
@@ -269,6 +277,7 @@ def _write(recording: Recording, output: Output, what: OutputOptions, progress: 
         unit=what.unit,
         by_line=what.shown.by_line,
         full_filenames=what.shown.full_filenames,
+        shaping=shaping_of(recording, what.shape),
     )
 
     def write(path: str) -> None:

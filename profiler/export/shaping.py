@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from functools import cached_property, partial
 
+from ..errors import UsageError
+from ..recording.recording import Recording
 from ..tree.calltree import CallTree
+from ..tree.search import SearchError
 from ..tree.shape import TARGETED, Shape, Verb, in_order, is_idle
 from ..tree.shaped_stack import StackStep, shaped
-from ..tree.shaper import ORIGINS, Shaper
-from ..tree.spelling import plain, split
+from ..tree.shaper import ORIGINS, ShapeError, Shaper, parse_shape
+from ..tree.spelling import FunctionNames, plain, split
 from ..tree.tree_view import TreeIndex
-from .request import StackShaper
+from .request import Shaping, StackShaper
 
 WORDS = {
     Verb.HIDE: "{} hidden",
@@ -74,6 +77,35 @@ class ShapedExport:
             if step.verb is not Verb.CHAINS
         ]
         return partial(shaped, steps=steps)
+
+
+def shaping_of(recording: Recording, steps: str, tree: CallTree | None = None) -> Shaping | None:
+    """Return the shape that some steps mean; None for none.
+
+    Args:
+        recording: what is shaped.
+        steps: as in a link of the page.
+        tree: each step has to mean a function of this tree; None: they need not.
+
+    Raises:
+        UsageError: a step cannot be understood, or means nothing.
+    """
+    if not steps:
+        return None
+    names = FunctionNames(lambda: recording.functions)
+    shaper = Shaper(recording, names)
+    try:
+        shape = parse_shape(steps)
+        means = shaper.means(TreeIndex(tree), shape) if tree is not None else ()
+    except (ShapeError, SearchError) as error:
+        raise UsageError(f"--shape: {error}", "copy the steps from a link of the page") from error
+    for step, has_meaning in zip(shape.steps, means, strict=False):
+        if not has_meaning:
+            raise UsageError(
+                f"--shape: the recording has no function {_name(step.target)}",
+                "a function is NAME or NAME@MODULE; ?TEXT is each whose name has the text",
+            )
+    return ShapedExport(shaper, shape)
 
 
 def _name(target: str) -> str:

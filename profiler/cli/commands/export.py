@@ -26,6 +26,14 @@ from ..recording import OutputOptions, write_outputs
 @clock_option
 @by_thread_option
 @part_options
+@click.option(
+    "--shape",
+    default="",
+    metavar="STEPS",
+    help="Show stacks as the page does after these steps, with ; between them: hide, fold, without,"
+    " only, focus or callers, each with a :FUNCTION, and recursion, chains, busy, inverted. The"
+    " link of a page has them behind shape=.",
+)
 @frame_options(lines=True)
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 def export_file(
@@ -37,6 +45,7 @@ def export_file(
     tids: tuple[int, ...],
     thread_name: re.Pattern[str] | None,
     span: tuple[float, float | None] | None,
+    shape: str,
     shown: FrameOptions,
     quiet: bool,
 ) -> int:
@@ -59,6 +68,7 @@ def export_file(
         thread_name=thread_name,
         shown=shown,
         span_s=span,
+        shape=shape,
     )
     write_outputs(open_recording(path), planned, what, Progress(quiet=quiet))
     return 0
