@@ -52,7 +52,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from flametap.model import Function
-from flametap.tree.comparison import Sizes, function_changes, grades, z_scores
+from flametap.tree.comparison import Sizes, Spreads, function_changes, grades, z_scores
 from flametap.tree.function_sums import (
     nameless_frames,
     nameless_ns,
@@ -109,6 +109,7 @@ class View:
         listed: the tree whose functions are listed: the same, unless that is turned over.
         names: how functions are spelt.
         sizes: of a comparison, what its sides are compared by.
+        spreads: how far weights vary by chance, if that is known (``function_changes``).
         steps: whether each step of the shape means a function of the tree.
     """
 
@@ -116,6 +117,7 @@ class View:
     listed: TreeIndex
     names: FunctionNames
     sizes: Sizes | None = None
+    spreads: Spreads | None = None
     steps: tuple[bool, ...] = ()
 
 
@@ -278,7 +280,13 @@ def _encode_table(view: View, zoom: int, query: ViewQuery, matching: Any) -> dic
     index, by_self = view.listed, query.table == "self"
     if view.sizes is not None:
         changes = function_changes(
-            index, zoom, MAX_TABLE_ROWS, view.sizes, by_self=by_self, matching=matching
+            index,
+            zoom,
+            MAX_TABLE_ROWS,
+            view.sizes,
+            by_self=by_self,
+            matching=matching,
+            spreads=view.spreads,
         )
         rows = function_columns(index, changes.function.tolist(), view.names)
         rows.update(

@@ -16,10 +16,10 @@ from typing import Any
 
 from flask import abort
 
-from flametap.analysis.difference import translated
+from flametap.analysis.dispersion import Dispersion, Side, translated
 from flametap.analysis.views import Views
 from flametap.tree.calltree import CallTree
-from flametap.tree.comparison import Sizes, join, widened
+from flametap.tree.comparison import Sizes, Spreads, join, widened
 from flametap.tree.selection import EVERYTHING, Selection
 from flametap.tree.shape import PLAIN, Shape
 from flametap.tree.shaper import Shaper
@@ -32,6 +32,7 @@ from .encode import View, ViewQuery, encode_comparison
 from .encode_tree import MAX_HEAVIEST, PageQuery, encode_page, find_node
 
 MAX_TREES = 12
+MAX_DISPERSIONS = 4
 # A tree with a million nodes and its index take some 100 MB. The two newest are kept in any case.
 MAX_NODES = 4_000_000
 
@@ -80,6 +81,7 @@ class TreeCache:
         self.shaper = Shaper(recording, self.names)
         self._lock = threading.Lock()
         self._slots: OrderedDict[Wanted, _Slot] = OrderedDict()
+        self._dispersions: dict[Selection, Dispersion] = {}
 
     def begin(self) -> None:
         """Build the tree that most pages show first, while the browser loads the page."""
@@ -131,7 +133,8 @@ class TreeCache:
         if query.shape.steps:
             _, plain = self.get(Wanted(query.selection), revision)
             steps = self.shaper.means(plain, query.shape)
-        return View(index, listed, self.names, sizes, steps), revision
+        spreads = self._spreads(query)
+        return View(index, listed, self.names, sizes, spreads, steps), revision
 
     def pages(
         self, query: ViewQuery, pages: Sequence[PageQuery], heaviest: PageQuery | None
@@ -205,6 +208,22 @@ class TreeCache:
         if baseline.is_both:
             tree = widened(tree, self._sizes(tree, wanted.selection, baseline))
         return revision, TreeIndex(tree)
+
+    def _spreads(self, query: ViewQuery) -> Spreads | None:
+        """Return how far weights vary by chance, if the view is compared with a file."""
+        baseline, other = query.baseline, self._other
+        if baseline is None or not baseline.is_file or other is None:
+            return None
+        with self._lock:
+            kept = self._dispersions
+            found = kept.pop(query.selection, None)
+            if found is None:
+                before = Side(other.recording, baseline.other(query.selection))
+                found = Dispersion(before, Side(self._recording, query.selection))
+            kept[query.selection] = found
+            while len(kept) > MAX_DISPERSIONS:
+                del kept[next(iter(kept))]
+        return found.spreads
 
     def _sizes(self, tree: CallTree, selection: Selection, baseline: Baseline) -> Sizes:
         status = self._recording.status()

@@ -11,7 +11,8 @@ import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..analysis.difference import Change, Side, difference_of
+from ..analysis.difference import Change, difference_of
+from ..analysis.dispersion import Side
 from ..analysis.views import views_of
 from ..errors import OutputError, UsageError
 from ..export import format_for, write_file, write_with

@@ -36,6 +36,10 @@ AnyInts = npt.NDArray[np.integer]
 Int32s = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 
+Spreads = Callable[[Ints, float], "tuple[Floats, Floats]"]
+"""Takes ids of functions and the weight of a sample; returns by how many times the own and the
+total weights of each vary more than independent samples do."""
+
 NS_PER_S = 1e9
 LIKELY, CERTAIN = 0.05, 0.001  # of the adjusted probability that there is no change
 
@@ -239,6 +243,7 @@ def function_changes(
     *,
     by_self: bool = True,
     matching: npt.NDArray[np.bool_] | None = None,
+    spreads: Spreads | None = None,
 ) -> FunctionChanges:
     """Return how functions differ in the subtree below a node (itself included).
 
@@ -251,13 +256,16 @@ def function_changes(
         sizes: what the sides are compared by.
         by_self: order by changes of own weight; otherwise of total weight.
         matching: whether each function of the tree counts; None for all.
+        spreads: tells how far weights vary by chance; None: as independent samples do.
     """
     sums = FunctionSums(index, below, matching)
     self_here, self_there = (sums.self_ns(side) for side in index.tree.sides)
     total_here, total_there = (sums.total_ns(side) for side in index.side_totals)
     # Of all functions, not only of those that are returned: the more there are, the more alarms.
-    self_grade = grades(z_scores(self_here, self_there, sizes))
-    total_grade = grades(z_scores(total_here, total_there, sizes))
+    ones = np.ones(len(sums.function))
+    own, total = spreads(sums.function, sizes.sample_ns) if spreads else (ones, ones)
+    self_grade = grades(z_scores(self_here, self_there, sizes) / own)
+    total_grade = grades(z_scores(total_here, total_there, sizes) / total)
     pair, grade = ((self_here, self_there), self_grade)
     if not by_self:
         pair, grade = ((total_here, total_there), total_grade)

@@ -74,7 +74,8 @@ def diff(
         flametap diff main.flametap branch.flametap --fail-above 2%
     """
     format_name = _format_of(output) if output else ""
-    from ...analysis.difference import Side, difference_of
+    from ...analysis.difference import difference_of
+    from ...analysis.dispersion import Side
     from ...recording.opened import open_recording
 
     what = OutputOptions(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flametap.analysis.difference import Difference, Side, difference_of
+from flametap.analysis.difference import Difference, difference_of
+from flametap.analysis.dispersion import Side
 from flametap.model import Clock
 from flametap.recording.recording import Recording
 from flametap.tree.selection import Selection, Span
