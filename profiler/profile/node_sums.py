@@ -24,6 +24,8 @@ from .time_bins import Floats, Int32s, Int64s, bins, growth_of, level_for, step_
 from .wait_rows import SHORTEST_NS, WAIT_ROWS, wait_row
 
 MAX_BINS = 64
+LEAST_BINS = 4
+_MOST_SUMS = 1 << 16  # by kind and bin: with many kinds, there are fewer bins
 
 Bools = npt.NDArray[np.bool_]
 Table = TypeVar("Table", "CellSums", "BinSums", "WaitCounts")
@@ -66,6 +68,12 @@ class NodeSums(NamedTuple):
     bins: BinSums
     waits: WaitCounts
 
+    @property
+    def n_bytes(self) -> int:
+        """What it takes in memory."""
+        tables = self.cells, self.bins, self.waits
+        return sum(column.nbytes for table in tables for column in table)
+
 
 class CellKinds(NamedTuple):
     """What is known of each cell."""
@@ -95,11 +103,11 @@ def sums_of(
     """
     runs = kinds.is_running[block.cell]
     off_ns = np.where(runs, np.maximum(block.wall_ns - block.cpu_ns, 0), block.wall_ns)
-    level = level_for(window_ns[1] - window_ns[0], MAX_BINS)
     cell, at = _numbered(block.cell, len(kinds.first))
     columns = block.wall_ns, block.cpu_ns, off_ns, samples
     cells = CellSums(cell, *(_added(at, each, len(cell)) for each in columns))
     kind, at = _numbered(kinds.first[block.cell], len(kinds.first))
+    level = _level(window_ns, len(kind))
     t0_ns = block.t0_ns - origin_ns
     low = (window_ns[0] - origin_ns) // step_ns(level)
     n_bins = (window_ns[1] - origin_ns) // step_ns(level) + 1 - low
@@ -124,18 +132,39 @@ def sums_of(
     return NodeSums(level, cells, in_bins, waits)
 
 
-def merged(nodes: Sequence[NodeSums], level: int) -> NodeSums:
-    """Return the sums of nodes, one at least, with bins of a level that is no finer than theirs."""
-    in_bins, waits = [], []
-    for node in nodes:
-        shift = level - node.level
-        in_bins.append(node.bins._replace(bin=node.bins.bin >> shift))
-        waits.append(node.waits._replace(bin=node.waits.bin >> shift))
+def summed(nodes: Sequence[NodeSums]) -> NodeSums:
+    """Return the sums of nodes, one at least, with bins of the coarsest level."""
+    level = max(each.level for each in nodes)
+    return nodes[0] if len(nodes) == 1 else _summed([_coarser(each, level) for each in nodes])
+
+
+def for_window(node: NodeSums, window_ns: tuple[int, int]) -> NodeSums:
+    """Return a node with as many bins as suit its window."""
+    level = max(node.level, _level(window_ns, len(np.unique(node.bins.cell))))
+    return node if level == node.level else _summed([_coarser(node, level)])
+
+
+def _level(window_ns: tuple[int, int], n_kinds: int) -> int:
+    n_bins = max(LEAST_BINS, min(MAX_BINS, _MOST_SUMS // max(n_kinds, 1)))
+    return level_for(window_ns[1] - window_ns[0], n_bins)
+
+
+def _coarser(node: NodeSums, level: int) -> NodeSums:
+    shift = level - node.level
+    return node._replace(
+        level=level,
+        bins=node.bins._replace(bin=node.bins.bin >> shift),
+        waits=node.waits._replace(bin=node.waits.bin >> shift),
+    )
+
+
+def _summed(nodes: Sequence[NodeSums]) -> NodeSums:
+    """Return the sums of nodes of one level."""
     return NodeSums(
-        level,
+        nodes[0].level,
         _grouped(CellSums(*_joined([each.cells for each in nodes])), 1),
-        _grouped(BinSums(*_joined(in_bins)), 2),
-        _grouped(WaitCounts(*_joined(waits)), 3),
+        _grouped(BinSums(*_joined([each.bins for each in nodes])), 2),
+        _grouped(WaitCounts(*_joined([each.waits for each in nodes])), 3),
     )
 
 

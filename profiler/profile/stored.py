@@ -92,7 +92,7 @@ class StoredIntervals:
         self._reader = reader
         self._thread_of = thread_of
         self._rows: _Kept[Node, _ByThread] = _Kept(self._read_rows, lambda rows: rows.n_bytes)
-        self._sums: _Kept[Node, NodeSums] = _Kept(reader.sums, _bytes_of_sums)
+        self._sums: _Kept[Node, NodeSums] = _Kept(reader.sums, lambda sums: sums.n_bytes)
         self.chunks = [StoredChunk(node, self, reader) for node in (nodes[0] if nodes else ())]
 
     @property
@@ -206,10 +206,6 @@ class _ByThread:
             self._is_sorted = True
         first, last = np.searchsorted(self._thread_id, (thread_id, thread_id + 1))
         return Block(*(column[first:last] for column in self._block))
-
-
-def _bytes_of_sums(sums: NodeSums) -> int:
-    return sum(column.nbytes for table in sums[1:] for column in table)
 
 
 class StoredChunk:

@@ -15,15 +15,15 @@ import numpy.typing as npt
 from ..profile.cell_kinds import KindsOfCells
 from ..profile.gains import Gains
 from ..profile.interval_chunk import LOCK_COLUMNS, ROW_DTYPE, Rows, block_of
-from ..profile.node_sums import MAX_BINS, NodeSums, is_inside, merged, sums_of
+from ..profile.node_sums import NodeSums, for_window, is_inside, summed, sums_of
 from ..profile.store import Profile
 from ..profile.stored import FAN, Node
-from ..profile.time_bins import level_for
 from .chunks import Chunk
 
 SUMS, LOCKS = "SUMS", "LOCK"
-NODE_ROWS = 1 << 15
+NODE_ROWS = 1 << 16
 MAX_LEVELS = 16
+MOST_BYTES = 8 << 20
 SUM_TABLES = ("cells", "bins", "waits")
 _NO_ROWS: Rows = np.empty(0, ROW_DTYPE)
 
@@ -47,7 +47,8 @@ class SumsWriter:
         self._n_rows = 0
         self._rows_at = -1
         self._start_ns = 0  # of the window that begins
-        self._pending: list[list[tuple[Node, NodeSums]]] = []  # not merged so far, by level
+        # By level: the nodes that are not merged so far, and their sums; of large ones, one sum.
+        self._unmerged: list[tuple[list[Node], list[NodeSums]]] = []
         self.nodes: list[list[Node]] = []
         self.singles: list[Rows] = []
         self.origin_ns = 0
@@ -102,25 +103,27 @@ class SumsWriter:
         yield sums_chunk(node, sums, self.origin_ns, rows[~inside])
         self._keep(node, sums)
         for level in range(MAX_LEVELS):
-            below = self._pending[level]
-            if len(below) < FAN:
+            children, below = self._unmerged[level]
+            if len(children) < FAN:
                 return
-            children = [each for each, _ in below]
             window_ns = children[0].start_ns, children[-1].end_ns
-            bins_level = level_for(window_ns[1] - window_ns[0], MAX_BINS)
-            sums = merged([each for _, each in below], bins_level)
+            sums = for_window(summed(below), window_ns)
             first_ns = min(each.first_ns for each in children)
-            node = Node(level + 1, *window_ns, first_ns, bins_level, position(), 0, 0)
-            self._pending[level] = []
+            node = Node(level + 1, *window_ns, first_ns, sums.level, position(), 0, 0)
+            self._unmerged[level] = [], []
             yield sums_chunk(node, sums, self.origin_ns)
             self._keep(node, sums)
 
     def _keep(self, node: Node, sums: NodeSums) -> None:
-        while len(self.nodes) <= node.level:
+        if len(self.nodes) <= node.level:
             self.nodes.append([])
-            self._pending.append([])
+            self._unmerged.append(([], []))
         self.nodes[node.level].append(node)
-        self._pending[node.level].append((node, sums))
+        nodes, below = self._unmerged[node.level]
+        below = [*below, sums]
+        if sum(each.n_bytes for each in below) > MOST_BYTES:
+            below = [summed(below)]
+        self._unmerged[node.level] = [*nodes, node], below
 
 
 def sums_chunk(node: Node, sums: NodeSums, origin_ns: int, singles: Rows = _NO_ROWS) -> Chunk:
