@@ -44,6 +44,8 @@ class Loaded:
         others: chunks of the kinds that the caller asked for.
         n_frames: of all names.
         n_characters: of all functions and files.
+        end: position in the file up to which it makes sense.
+        damage: why the rest does not; "" if there is none.
     """
 
     profile: Profile
@@ -53,6 +55,8 @@ class Loaded:
     others: list[Chunk] = field(default_factory=list)
     n_frames: int = 0
     n_characters: int = 0
+    end: int = 0
+    damage: str = ""
 
 
 def take_meta(found: Loaded, chunk: Chunk) -> None:

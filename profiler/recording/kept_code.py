@@ -93,7 +93,7 @@ class KeptCode:
             raise LookupError(NOT_KEPT if module_id > 0 else NO_FILE)
         if "error" in chunk.facts:
             raise LookupError(str(chunk.facts["error"]))
-        return Listing(_rows(chunk), [str(each) for each in chunk.facts.get("notes", [])])
+        return Listing(listing_rows(chunk), [str(each) for each in chunk.facts.get("notes", [])])
 
 
 def _text_of(value: Any, most: int) -> tuple[str, str, SourceText]:
@@ -123,7 +123,12 @@ def _lines(length: int, runs: list[Any], texts: list[Any]) -> list[str]:
     return lines
 
 
-def _rows(chunk: Chunk) -> list[CodeRow]:
+def listing_rows(chunk: Chunk) -> list[CodeRow]:
+    """Return the instructions of a chunk.
+
+    Raises:
+        LookupError: they are damaged.
+    """
     texts = chunk.facts.get("texts", [])
     lengths = chunk.column("bytes", "i8").tolist()
     data, at = chunk.column("data", "u1").tobytes(), 0

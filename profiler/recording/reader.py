@@ -60,7 +60,8 @@ def _load_index(file: BinaryIO, name: str, others: Collection[str]) -> Loaded | 
     loading = _Loading(name, others, is_stored=True)
     reader = ChunkReader(file, name, loading.wants)
     try:
-        chunks = list(index_of(reader, file.seek(0, os.SEEK_END)))
+        n_bytes = file.seek(0, os.SEEK_END)
+        chunks = list(index_of(reader, n_bytes))
         nodes = next((each for each in chunks if each.kind == NODES), None)
         if nodes is None:
             return None
@@ -68,7 +69,10 @@ def _load_index(file: BinaryIO, name: str, others: Collection[str]) -> Loaded | 
         tables = [replace(each, kind=each.kind.upper()) for each in chunks if each is not nodes]
         places = [reader.at(place) for place in places_of(nodes)]
         loading.read(reader, [*tables, *(each for each in places if each is not None)])
-        return None if reader.damage else loading.finish(reader)
+        if reader.damage:
+            return None
+        reader.end = n_bytes
+        return loading.finish(reader)
     except (DamageError, InputError):
         return None
 
@@ -130,6 +134,7 @@ class _Loading:
             InputError: it has nothing that can be read.
         """
         found = self.found
+        found.end, found.damage = reader.end, reader.damage
         if self._is_stored:
             self._store()
         if not found.profile.start_ns:

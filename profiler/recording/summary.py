@@ -32,12 +32,17 @@ PYTHON_CUT_BY = {
 
 
 def title(recording: Recording) -> str:
-    """Name a recording by its command and process id; a class path alone may have 12 kB."""
+    """Name a recording by its command and process id; a class path alone may have 12 kB.
+
+    One that was merged from several processes has no process id.
+    """
     status = recording.status()
     command = status.command
     if len(command) > TITLE_CHARACTERS:
         command = command[: TITLE_CHARACTERS - 1] + "…"
-    return f"{command} ({status.pid})" if command else "flametap"
+    if not command:
+        return "flametap"
+    return f"{command} ({status.pid})" if status.pid else command
 
 
 def summary(recording: Recording, waits_shown_by: str = "") -> list[str]:
