@@ -7,9 +7,10 @@ import importlib
 import os
 import re
 import shutil
+import tempfile
 import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 from ..analysis.difference import Change, difference_of
 from ..analysis.dispersion import Side
@@ -236,6 +237,31 @@ class Recording:
             raise OutputError("this recording is kept in no file", "export it")
         write_with(os.fspath(path), self._recorded.copy_to)
 
+    def merge(self, *others: Recording) -> Recording:
+        """Return one recording that has what this one and others have; see ``flametap merge``.
+
+        Args:
+            others: recordings of other programs, or of other times.
+
+        Raises:
+            OutputError: one is kept in no file.
+            InputError: all together do not fit into one.
+        """
+        folder = tempfile.mkdtemp(prefix="flametap-")
+        try:
+            paths = []
+            for number, each in enumerate((self, *others)):
+                paths.append(os.path.join(folder, f"{number}.flametap"))
+                each.save(paths[-1])
+            whole = os.path.join(folder, "merged.flametap")
+            write_with(whole, lambda file: _merge(paths, file))
+            for path in paths:
+                os.unlink(path)
+            return load(whole, folder=folder)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+
     def export(
         self,
         path: str | os.PathLike[str],
@@ -295,6 +321,12 @@ class Recording:
             return frozenset(each.thread_id for each in infos if pattern.search(each.name))
         tids = {thread} if isinstance(thread, int) else set(thread)
         return frozenset(each.thread_id for each in infos if each.tid in tids)
+
+
+def _merge(paths: Sequence[str], file: BinaryIO) -> None:
+    from ..recording.merging import merge
+
+    merge(paths, file)  # its notes are in the recording
 
 
 def _span(range: Range) -> Span | None:

@@ -22,6 +22,7 @@ NAMES = (
     "open",
     "export",
     "diff",
+    "merge",
     "info",
     "top",
     "save",

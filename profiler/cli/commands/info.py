@@ -40,7 +40,7 @@ def info_lines(recording: Recording, size_bytes: int) -> list[str]:
     status, meta, profile = recording.status(), recording.meta, recording.process.profile
     facts = [
         ("command", status.command),
-        ("process", str(status.pid)),
+        ("process", str(status.pid or "")),
         ("machine", " ".join(str(meta.get(each, "")) for each in ("host", "system", "machine"))),
         ("made by", f"flametap {meta.get('flametap', '?')}"),
         ("began", _time_of_day(status.started_s)),

@@ -39,8 +39,9 @@ export class Header {
     const name = targetName(status);
     setText(byId('program'), name);
     byId('program').title = status.command;
-    setText(byId('pid'), `pid ${status.pid}`);
-    document.title = `${name} (${status.pid}) · flametap`;
+    // A recording that was merged from several processes has no process id.
+    setText(byId('pid'), status.pid ? `pid ${status.pid}` : '');
+    document.title = `${status.pid ? `${name} (${status.pid})` : name} · flametap`;
     this.showLine();
   }
 
