@@ -1,19 +1,28 @@
-"""Write the difference of two recordings: every stack with both weights, or a red and blue graph.
+"""Write the difference of two recordings: every stack with both weights, a red and blue graph, or
+the report page of the later one, which compares it with the other.
 
 The folded stacks are those of ``difffolded.pl``: ``root;…;leaf BEFORE AFTER``, in microseconds.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import BinaryIO
 
+from ..analysis.dispersion import Side, translated
+from ..analysis.views import views_of
+from ..model import Clock
 from ..recording.recording import Recording
 from ..recording.summary import title
 from ..tree.calltree import CallTree, children
+from ..tree.comparison import join, sample_ns_of
 from ..tree.labels import label
+from ..tree.name_order import NameOrder
 from ..tree.tree_view import TreeIndex
+from . import html
 from .folded import ALL, clean
 from .palette import oklch
+from .request import ExportRequest
 from .svg import write_graph
 
 _NS_PER_US = 1000
@@ -75,3 +84,30 @@ def write_svg(tree: CallTree, after: Recording, file: BinaryIO) -> None:
         return f"{weight / 1e9:.6g} s, {points:+.2f} points"
 
     write_graph(index, f"{title(after)}: what changed", color, amount, file)
+
+
+def write_html(before: Side, after: Side, name: str, file: BinaryIO) -> None:
+    """Write the report page of the later recording, compared with the earlier one.
+
+    Args:
+        before: the earlier one.
+        after: the later one.
+        name: of the earlier one.
+        file: open for writing.
+    """
+    here = {clock: _tree(after, clock) for clock in Clock}
+    there = {clock: translated(_tree(before, clock), after.recording) for clock in Clock}
+    order = NameOrder().of(after.recording.functions)
+    states = [side.recording.status() for side in (after, before)]
+    compared = html.Compared(
+        name,
+        {clock: join(here[clock], there[clock], order) for clock in Clock},
+        {clock: max(sample_ns_of(clock, each) for each in states) for clock in Clock},
+        (after.length_ns, before.length_ns),
+    )
+    request = ExportRequest(after.recording, after.selection)
+    html.write_trees(request, here, file, compared)
+
+
+def _tree(side: Side, clock: Clock) -> CallTree:
+    return views_of(side.recording).tree(replace(side.selection, clock=clock))

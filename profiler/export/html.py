@@ -3,7 +3,7 @@
 The range, threads and frames are those of the request; weights are time. Threads are merged, unless
 the request has a root frame for each. The timeline, its heat maps and the source lines of the
 heaviest functions are in it. Machine code is not: it would have to be read
-for every function.
+for every function. A report may compare its recording with another one (``difference``).
 
 Source: RFC 1951 (deflate), RFC 4648 (base64); ``web/static/report/`` reads the file.
 """
@@ -14,12 +14,13 @@ import base64
 import dataclasses
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, BinaryIO
 
 import orjson
 
 from ..model import Clock
+from ..tree.calltree import CallTree
 from ..tree.packed_tree import PackedTrees, deflate, pack
 from ..version import version
 from .bundle import page
@@ -30,12 +31,45 @@ from .request import ExportRequest
 FORMAT = 2  # of the data, for report/connection.js
 
 
+@dataclasses.dataclass(frozen=True)
+class Compared:
+    """What a report compares its recording with.
+
+    Attributes:
+        name: of the other recording.
+        trees: of both, joined, by clock; the first side is that of the report.
+        sample_ns: by clock, what one sample stands for.
+        lengths_ns: the time that is counted here and there.
+    """
+
+    name: str
+    trees: Mapping[Clock, CallTree]
+    sample_ns: Mapping[Clock, float]
+    lengths_ns: tuple[int, int]
+
+
 def write(request: ExportRequest, file: BinaryIO) -> None:
     """Write a profile as an HTML report."""
     request = dataclasses.replace(request, unit="time", by_line=False)
-    clocks = list(Clock)
-    trees = {clock: request.tree(clock) for clock in clocks}
-    packed = pack(list(trees.values()))
+    write_trees(request, {clock: request.tree(clock) for clock in Clock}, file)
+
+
+def write_trees(
+    request: ExportRequest,
+    trees: Mapping[Clock, CallTree],
+    file: BinaryIO,
+    compared: Compared | None = None,
+) -> None:
+    """Write a profile as an HTML report.
+
+    Args:
+        request: what is counted.
+        trees: of the request, by clock.
+        file: open for writing.
+        compared: what it is compared with; None for nothing.
+    """
+    clocks = list(trees)
+    packed = pack([*trees.values(), *(compared.trees.values() if compared else ())])
     status = _status(request)
     more = {"times": times(request), "code": code(request, trees, packed.functions)}
     data = {
@@ -43,14 +77,23 @@ def write(request: ExportRequest, file: BinaryIO) -> None:
         "clock": request.selection.clock.value,
         "names": _base64(deflate(orjson.dumps(_names(packed)))),
         "trees": {
-            clock.value: _base64(tree) for clock, tree in zip(clocks, packed.trees, strict=True)
+            clock.value: _base64(tree) for clock, tree in zip(clocks, packed.trees, strict=False)
         },
         "status": status,
         "range": _range(request),
         **{name: _base64(deflate(orjson.dumps(part))) for name, part in more.items()},
     }
+    other = None
+    if compared is not None:
+        joined = zip(compared.trees, packed.trees[len(clocks) :], strict=True)
+        other = _text(compared.name)
+        data["compared"] = {
+            "trees": {clock.value: _base64(tree) for clock, tree in joined},
+            "sample_ns": {clock.value: each for clock, each in compared.sample_ns.items()},
+            "lengths_ns": list(compared.lengths_ns),
+        }
     # In ASCII: it may hold lone surrogates, from bytes that could not be decoded.
-    file.write(page(json.dumps(data), {"status": status}).encode())
+    file.write(page(json.dumps(data), {"status": status, "other": other}).encode())
 
 
 def _names(packed: PackedTrees) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 A tree becomes one string of unsigned LEB128 numbers: the number of nodes, then six columns of that
 length, in the tree's own breadth-first order: the number of children, the function (0 for the root,
 else its number + 1), the own weight, the line, the line's file, and the function where a folded
-chain ends (0 where none does, else its number + 1). All else follows from these
+chain ends (0 where none does, else its number + 1). A joined tree (``comparison``) has a seventh:
+the own weight on the other side. All else follows from these
 (``web/static/report/tree.js`` unpacks it). Trees share one list of functions: those that occur.
 """
 
@@ -65,6 +66,7 @@ def _columns(tree: CallTree, used: npt.NDArray[Any], files: npt.NDArray[Any]) ->
         tree.line,
         np.searchsorted(files, tree.line_file),
         np.where(ends == tree.function, 0, np.searchsorted(used, ends) + 1),
+        *tree.sides[1:],
     )
     return b"".join(leb128(column) for column in columns)
 

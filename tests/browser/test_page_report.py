@@ -13,14 +13,16 @@ from flask.testing import FlaskClient
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from fake_source import TOKEN
-from flametap.analysis.views import Views
+from flametap.analysis.dispersion import Side
+from flametap.analysis.views import Views, views_of
 from flametap.code import live_code
-from flametap.export import write_file
+from flametap.export import difference, write_file
 from flametap.export.request import ExportRequest
 from flametap.model import Clock, Frame, Function, Status
 from flametap.symbols.locate.source_text import SourceText
 from flametap.tree.selection import EVERYTHING, Selection, Span
 from flametap.web.app import create_app
+from made_programs import program
 from page_probe import at, click_box, painted_share, zoom_names
 from profiles import MAIN_ADDR, NAMES, random_profile, small_profile
 from python_source import PythonSource
@@ -350,3 +352,37 @@ def test_tree_table_and_names_in_links_work_without_a_server(
     assert "@" in hash_
     again = open_report(hash_=hash_)
     assert zoom_names(again) == zoom_names(page)
+
+
+def test_comparison_is_that_of_the_server(browser: Browser, tmp_path: Path) -> None:
+    before, after = program({}, 1), program({"match": 1.6}, 2)
+    sides = [Side(each, EVERYTHING) for each in (before, after)]
+    path = tmp_path / "diff.html"
+    with path.open("wb") as file:
+        difference.write_html(sides[0], sides[1], "before.flametap", file)
+    app = create_app(views_of(after), TOKEN, other=("before.flametap", views_of(before)))
+    client = app.test_client()
+    client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {TOKEN}"
+    page = browser.new_page()
+    try:
+        page.goto(path.as_uri())
+        page.wait_for_function(READY)
+        expect(page.get_by_text("Compared with")).to_be_visible()
+        for name, words in (("", ""), ("as in both", "&width_of=both")):
+            if name:
+                page.get_by_role("button", name=name).click()
+                page.wait_for_function("() => location.hash.includes('width_of=both')")
+            page.wait_for_function(
+                "(words) => (globalThis.flametap.views.current.asked.widthOf === 'both')"
+                " === (words !== '')",
+                arg=words,
+            )
+            shown = page.evaluate("() => globalThis.flametap.views.current.boxes")
+            size = page.evaluate("() => globalThis.flametap.views.geometry()")
+            query = f"compare=file{words}&width={size['width']}&rows={size['rows']}"
+            boxes = client.get(f"/api/view?{query}").get_json()["boxes"]
+            for column in ("here_ns", "there_ns", "change"):
+                assert list(shown[column]) == boxes[column]
+        assert 2 in boxes["change"]
+    finally:
+        page.close()

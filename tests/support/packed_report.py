@@ -32,11 +32,19 @@ class Report:
 
     def stacks(self, clock: str) -> Counter[tuple[str, ...]]:
         """Stacks, root first, by name → their own weight."""
-        numbers = _numbers(_inflate(self.data["trees"][clock]))
+        return self._stacks(self.data["trees"][clock], 6, 2)
+
+    def sides(self, clock: str) -> tuple[Counter[tuple[str, ...]], Counter[tuple[str, ...]]]:
+        """The same of both recordings of a comparison: the report's, and the other one's."""
+        tree = self.data["compared"]["trees"][clock]
+        return self._stacks(tree, 7, 2), self._stacks(tree, 7, 6)
+
+    def _stacks(self, tree: str, n_columns: int, weights: int) -> Counter[tuple[str, ...]]:
+        numbers = _numbers(_inflate(tree))
         count = next(numbers)
-        columns = [[next(numbers) for _ in range(count)] for _ in range(6)]
+        columns = [[next(numbers) for _ in range(count)] for _ in range(n_columns)]
         assert next(numbers, None) is None
-        child_count, function, own_ns, _, _, _ = columns
+        child_count, function, own_ns = columns[0], columns[1], columns[weights]
         paths: list[tuple[str, ...]] = [()]
         found: Counter[tuple[str, ...]] = Counter()
         for node in range(count):

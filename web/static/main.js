@@ -45,7 +45,7 @@ import { Locks } from './panels/locks.js';
 import { Shaping } from './panels/shaping.js';
 import { Quality } from './panels/quality.js';
 import { Threads } from './panels/threads.js';
-import { isReport } from './server/connection.js';
+import { isReport, isSaved } from './server/connection.js';
 import { Feed } from './server/feed.js';
 import { Modules } from './server/modules.js';
 import { Views } from './server/views.js';
@@ -153,7 +153,7 @@ function usePalette() {
 
 function change(patch) {
   const isOther = (name) => name in patch && String(patch[name]) !== String(state[name]);
-  if (isReport && LIVE_ONLY.some(isOther)) return say(NOT_SAVED);
+  if (isReport && LIVE_ONLY.some((name) => isOther(name) && !isSaved(name, patch[name]))) return say(NOT_SAVED);
   const before = state;
   // A run of narrow boxes is a part of the zoom: another zoom leaves it. What changed is seen by totals first: a slower
   // function of Python spends its time in many of C, each of which changes less than chance does.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, BinaryIO
@@ -20,13 +21,12 @@ from ..streams import print_line
 from ..targets import shorten
 
 if TYPE_CHECKING:
-    from ...analysis.difference import Change, Difference
-    from ...recording.recording import Recording
+    from ...analysis.difference import Change, Difference, Side
 
 NAME_WIDTH = 60
 MODULE_WIDTH = 30
 LISTED = 20
-EXTENSIONS = {".folded": "folded", ".svg": "svg"}
+EXTENSIONS = {".folded": "folded", ".svg": "svg", ".html": "html"}
 
 
 @click.command("diff", short_help="Show what changed between two recordings.")
@@ -36,8 +36,9 @@ EXTENSIONS = {".folded": "folded", ".svg": "svg"}
     "-o",
     "--output",
     metavar="PATH",
-    help="Also write every stack with both weights: NAME.folded (as difffolded.pl does), or"
-    " NAME.svg, a flame graph of AFTER in which what grew is red and what shrank is blue.",
+    help="Also write every stack with both weights: NAME.folded (as difffolded.pl does), NAME.svg"
+    " (a flame graph of AFTER in which what grew is red and what shrank is blue), or NAME.html (the"
+    " page of `flametap open AFTER --compare BEFORE` in one file).",
 )
 @click.option(
     "--fail-above",
@@ -93,7 +94,7 @@ def diff(
         for line in table_lines(found, what.clock, is_all=is_all):
             print_line(line)
     if output:
-        _write(output, format_name, found, recordings[1])
+        _write(output, format_name, found, sides, os.path.basename(before))
         progress.say(f"wrote {output}")
     if fail_above is not None:
         _fail_above(found.total, fail_above)
@@ -156,13 +157,18 @@ def _format_of(path: str) -> str:
     )
 
 
-def _write(path: str, format_name: str, found: Difference, after: Recording) -> None:
+def _write(
+    path: str, format_name: str, found: Difference, sides: Sequence[Side], name: str
+) -> None:
+    """Write both sides: the one before, whose file has that name, and the one after."""
     from ...export import difference, write_with
 
     def write(file: BinaryIO) -> None:
         if format_name == "folded":
             difference.write_folded(found.tree, file)
+        elif format_name == "html":
+            difference.write_html(sides[0], sides[1], name, file)
         else:
-            difference.write_svg(found.tree, after, file)
+            difference.write_svg(found.tree, sides[1].recording, file)
 
     write_with(path, write)

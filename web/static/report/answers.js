@@ -1,11 +1,13 @@
 // Answers the page's requests from the data of a report, in the shapes that web/encode.py has. No DOM.
 
 import { parsePath, readFunction } from '../model/spelling.js';
+import { functionChanges, grades, sizesOf, zScore } from './comparison.js';
 import { compileSearch } from './search.js';
 
 const MAX_TOP_MATCHES = 200;
 const MAX_TABLE_ROWS = 500;
 const KNOWN = ['clock', 'width', 'rows', 'revision', 'zoom', 'q', 'table', 'table_first', 'table_rows', 'have', 'run'];
+const COMPARING = ['compare', 'scale', 'width_of'];
 
 const WAITS = { '[waiting for a CPU]': 'queued', '[waiting for the GIL]': 'gil' };
 // Files of CPython, HotSpot, node and Ruby, as in profiler/symbols/interpreters/function_origin.py.
@@ -21,9 +23,24 @@ export class Answers {
    * @param functions columns, by function
    * @param lineFiles the first is ""
    * @param lineTiers the same
+   * @param compared {trees (as above, joined), sample_ns (by clock), lengths_ns}; null without another recording
    */
-  constructor(trees, functions, lineFiles, lineTiers) {
-    Object.assign(this, { trees, functions, lineFiles, lineTiers });
+  constructor(trees, functions, lineFiles, lineTiers, compared = null) {
+    Object.assign(this, { trees, functions, lineFiles, lineTiers, compared });
+  }
+
+  /** Returns the tree of a query, and what its sides are compared by; null for that of no comparison. */
+  treeOf(query) {
+    const clock = query.get('clock') ?? 'cpu';
+    const compare = query.get('compare') ?? '';
+    if (!compare) return [this.trees[clock], null];
+    if (compare !== 'file' || !this.compared) throw new NotInReport('A saved report shows only what was saved.');
+    const tree = this.compared.trees[clock];
+    const isShare = query.get('scale') !== 'time';
+    const { lengths_ns: lengthsNs, sample_ns: samples } = this.compared;
+    const sizes = sizesOf(tree, { lengthsNs, sampleNs: samples[clock], isShare });
+    if (query.get('width_of') !== 'both') return [tree, sizes];
+    return [tree.widened(sizes.there_ns > 0 ? sizes.here_ns / sizes.there_ns : 1), sizes];
   }
 
   functionAt(id) {
@@ -34,9 +51,9 @@ export class Answers {
   /** Answers GET view. @param query URLSearchParams */
   view(query) {
     for (const key of query.keys()) {
-      if (!KNOWN.includes(key)) throw new NotInReport('A saved report shows only what was saved.');
+      if (!KNOWN.includes(key) && !(this.compared && COMPARING.includes(key))) throw new NotInReport('A saved report shows only what was saved.');
     }
-    const tree = this.trees[query.get('clock') ?? 'cpu'];
+    const [tree, sizes] = this.treeOf(query);
     const asked = query.get('zoom') ? parsePath(query.get('zoom')) : [];
     const zoom = tree.resolve(asked.map((each) => this.idsOf(each))).at(-1);
     const [search, isMatch] = this.search(tree, zoom, query.get('q') ?? '');
@@ -50,12 +67,13 @@ export class Answers {
       zoom: { path: tree.pathOf(zoom), box: zoomBox, asked: asked.length, ...(run ? { run: tree.placeOfRun(run) } : {}) },
       deepest_row: deepestRow,
       last_row: lastRow,
-      ...this.encode(tree, boxes, isMatch),
+      ...this.encode(tree, boxes, isMatch, sizes),
+      comparison: sizes,
       search,
       origins: this.origins(tree, zoom),
       nameless_ns: this.namelessNs(tree, zoom),
       nameless_frames: this.namelessFrames(tree, zoom),
-      table: table ? this.table(tree, zoom, table, isMatch, query) : null,
+      table: table ? this.table(tree, zoom, table, isMatch, query, sizes) : null,
     };
   }
 
@@ -112,7 +130,7 @@ export class Answers {
 
   /** Answers POST tree. @param query as for view; @param body {nodes, heaviest} */
   tree(query, { nodes, heaviest }) {
-    const tree = this.trees[query.get('clock') ?? 'cpu'];
+    const [tree, sizes] = this.treeOf(query);
     const found = [];
     const find = ({ path }) => {
       const asked = path ? parsePath(path) : [];
@@ -121,15 +139,15 @@ export class Answers {
     };
     for (const page of nodes) {
       const node = find(page);
-      if (node >= 0) found.push(this.page(tree, node, page));
+      if (node >= 0) found.push(this.page(tree, node, page, sizes));
     }
     for (let node = heaviest ? find(heaviest) : -1; node >= 0; node = tree.childrenByWeight(node)[0] ?? -1) {
-      found.push(this.page(tree, node, { offset: 0, limit: Infinity }));
+      found.push(this.page(tree, node, { offset: 0, limit: Infinity }, sizes));
     }
-    return { revision: 1, total_ns: tree.totalNs[0], comparison: null, nodes: found };
+    return { revision: 1, total_ns: tree.totalNs[0], comparison: sizes, nodes: found };
   }
 
-  page(tree, node, { offset, limit }) {
+  page(tree, node, { offset, limit }, sizes) {
     const all = tree.childrenByWeight(node);
     const shown = all.slice(offset, offset + limit);
     const ids = shown.map((child) => tree.function[child]);
@@ -140,11 +158,12 @@ export class Answers {
       total_ns: shown.map((child) => tree.totalNs[child]),
       children: shown.map((child) => tree.childCount[child]),
     };
+    if (sizes) Object.assign(rows, sidesAt(tree, shown, sizes));
     if (tree.hasChains) rows.chain = shown.map((child) => this.functions.name[tree.chainEnd[child]] ?? '');
     return { path: tree.pathOf(node), offset, count: all.length, total_ns: tree.totalNs[node], rows };
   }
 
-  encode(tree, boxes, isMatch) {
+  encode(tree, boxes, isMatch, sizes) {
     const local = new Map(); // function → its index in the answer
     const of = ({ node }, column, none) => (node < 0 ? none : column[node]);
     const index = (id) => {
@@ -163,6 +182,7 @@ export class Answers {
       hidden: boxes.map(({ hidden }) => hidden),
       function: boxes.map((box) => index(of(box, tree.function, -1))),
     };
+    if (sizes) Object.assign(columns, sidesAt(tree, boxes.map(({ node }) => node), sizes));
     if (tree.hasChains) columns.chain = boxes.map((box) => index(of(box, tree.chainEnd, -1)));
     const runs = boxes.flatMap(({ node }, at) => (node < 0 ? [at] : []));
     const ids = [...local.keys()];
@@ -228,7 +248,8 @@ export class Answers {
     return this.pairs;
   }
 
-  table(tree, zoom, order, isMatch, query) {
+  table(tree, zoom, order, isMatch, query, sizes) {
+    if (sizes) return this.changes(functionChanges(tree, zoom, order, sizes, isMatch));
     const all = tree.functionsBelow(zoom, order, isMatch);
     const first = Number(query.get('table_first') ?? 0);
     const shown = all.slice(first, first + Math.min(MAX_TABLE_ROWS, Number(query.get('table_rows') ?? 60)));
@@ -237,4 +258,22 @@ export class Answers {
     rows.total_ns = shown.map(({ totalNs }) => totalNs);
     return { rows, function_count: all.length, first };
   }
+
+  /** Returns the table of a comparison. */
+  changes(all) {
+    const shown = all.slice(0, MAX_TABLE_ROWS);
+    const rows = this.columns(shown.map(({ id }) => id));
+    const column = (name) => shown.map((row) => row[name]);
+    Object.assign(rows, { self_here: column('selfHere'), self_there: column('selfThere'), self_change: column('selfGrade') });
+    Object.assign(rows, { total_here: column('totalHere'), total_there: column('totalThere'), total_change: column('totalGrade') });
+    return { rows, function_count: all.length };
+  }
+}
+
+/** Returns the weights of nodes on both sides, and how sure their change is; of runs (-1) there is none. */
+function sidesAt(tree, nodes, sizes) {
+  const of = (side) => nodes.map((node) => (node < 0 ? -1 : side[node]));
+  const [here, there] = [of(tree.sides.here), of(tree.sides.there)];
+  const scores = here.map((ns, at) => (ns < 0 ? 0 : zScore(ns, there[at], sizes)));
+  return { here_ns: here, there_ns: there, change: grades(scores) };
 }

@@ -22,11 +22,20 @@ const data = JSON.parse(document.getElementById('report-data').textContent);
 /** The range that the report is of, as the state has it; "" for the whole recording. */
 export const savedRange = data.range ?? '';
 
+/** Whether the report has what a part of the state asks for, beside its clock: both sides of a comparison. */
+export function isSaved(name, value) {
+  if (!data.compared) return false;
+  return name === 'compare' ? ['', 'file'].includes(value) : ['scale', 'widthOf'].includes(name);
+}
+
 /** Whether the report has a timeline. */
 export const hasTimeline = Boolean(data.times);
 
-// The report opens with the clock that was shown when it was saved.
-if (!location.hash && data.clock !== 'cpu') history.replaceState(null, '', `#clock=${data.clock}`);
+// The report opens with the clock that was shown when it was saved, and with the comparison that it has.
+if (!location.hash) {
+  const parts = [...(data.clock === 'cpu' ? [] : [`clock=${data.clock}`]), ...(data.compared ? ['compare=file', 'sort=total'] : [])];
+  if (parts.length) history.replaceState(null, '', `#${parts.join('&')}`);
+}
 
 async function inflate(text) {
   if (!globalThis.DecompressionStream) {
@@ -48,18 +57,20 @@ async function part(name) {
 
 let unpacked = null;
 
-/** Returns the names, and a tree for each clock that was asked for. */
-async function answers(clock) {
+/** Returns the names, and a tree for each clock that was asked for; with `isJoined`, that of a comparison. */
+async function answers(clock, isJoined) {
   unpacked ??= unpack();
   const found = await unpacked;
-  found.trees[clock] ??= new Tree(await inflate(data.trees[clock]));
+  if (isJoined) found.compared.trees[clock] ??= new Tree(await inflate(data.compared.trees[clock]), { isJoined });
+  else found.trees[clock] ??= new Tree(await inflate(data.trees[clock]));
   return found;
 }
 
 async function unpack() {
   if (data.format !== FORMAT) throw new Error('The report is of another version of flametap.');
   const names = await part('names');
-  return new Answers({}, names.functions, names.line_files, names.line_tiers);
+  const compared = data.compared ? { ...data.compared, trees: {} } : null;
+  return new Answers({}, names.functions, names.line_files, names.line_tiers, compared);
 }
 
 const ANSWERS = {
@@ -79,7 +90,7 @@ const ANSWERS = {
 async function answersFor(query) {
   const clock = query.get('clock') ?? 'cpu';
   if (!Object.hasOwn(data.trees, clock)) throw new NotInReport(`There is no clock ${clock}.`);
-  return await answers(clock);
+  return await answers(clock, Boolean(query.get('compare') && data.compared));
 }
 
 /** Answers as the server does. Throws HttpError for what a report does not have. */

@@ -37,13 +37,17 @@ const floats = (length) => new Float64Array(length);
 
 /** A call tree in columns, in breadth-first order: the children of a node are adjacent. Node 0 is the root. */
 export class Tree {
-  /** @param bytes as packed */
-  constructor(bytes) {
+  /**
+   * @param bytes as packed
+   * @param isJoined whether it is of two recordings: it has the own weights on the other side, too
+   */
+  constructor(bytes, { isJoined = false } = {}) {
     const numbers = new Numbers(bytes);
     this.count = numbers.next();
     const read = (make) => numbers.column(make, this.count);
     Object.assign(this, { childCount: read(ints), function: read(ints), selfNs: read(floats) });
     Object.assign(this, { line: read(ints), lineFile: read(ints), chainEnd: read(ints) });
+    if (isJoined) this.selfThere = read(floats);
     for (let node = 0; node < this.count; node++) {
       this.function[node]--; // -1 for the root
       this.chainEnd[node]--; // -1 where no folded chain ends
@@ -51,6 +55,7 @@ export class Tree {
     this.hasChains = this.chainEnd.some((id) => id >= 0);
     this.findChildren();
     this.sumUp();
+    if (isJoined) this.sides = { selfHere: this.selfNs, here: this.totalNs, there: this.totals(this.selfThere) };
     this.rankDepthFirst();
   }
 
@@ -71,13 +76,27 @@ export class Tree {
 
   sumUp() {
     const { count, parent } = this;
-    this.totalNs = this.selfNs.slice();
-    for (let node = count - 1; node > 0; node--) this.totalNs[parent[node]] += this.totalNs[node];
+    this.totalNs = this.totals(this.selfNs);
     this.xInParentNs = floats(count); // the left edge, from its parent's
     for (let node = 2; node < count; node++) {
       const isSibling = parent[node] === parent[node - 1];
       this.xInParentNs[node] = isSibling ? this.xInParentNs[node - 1] + this.totalNs[node - 1] : 0;
     }
+  }
+
+  /** Returns for each node the sum of a column of it and all below it. */
+  totals(own) {
+    const totals = own.slice();
+    for (let node = this.count - 1; node > 0; node--) totals[this.parent[node]] += totals[node];
+    return totals;
+  }
+
+  /** Returns a joined tree whose weights are those of both sides, the other side's times `scale`. */
+  widened(scale) {
+    const wide = Object.assign(Object.create(Tree.prototype), this);
+    wide.selfNs = this.selfNs.map((ns, node) => ns + Math.round(this.selfThere[node] * scale));
+    wide.sumUp();
+    return wide;
   }
 
   /** Node b is a or below it if rank[a] <= rank[b] < end[a]. */

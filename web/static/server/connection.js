@@ -7,6 +7,9 @@ const WORKER_SILENCE_MS = 15_000; // then the worker is gone: it says "lost" aft
 /** False: a saved report has report/connection.js in the place of this module. */
 export const isReport = false;
 
+/** Whether a report has what a part of the state asks for; the server has everything. */
+export const isSaved = () => true;
+
 /** What a saved report says of its time. */
 export const savedRange = '';
 export const hasTimeline = true;

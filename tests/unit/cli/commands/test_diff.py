@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+import packed_report
 from flametap.cli.main import run
+from flametap.model import Clock
+from flametap.recording.opened import open_recording
 from made_programs import program
 from recording_files import write_recording
 
@@ -82,6 +85,25 @@ def test_graph_is_red_where_it_grew(before: str, after: str, tmp_path: Path) -> 
             assert re.search(r"\+\d\.\d\d points", name.text)
     assert colors["match"] > 40
     assert colors["hash"] < 0
+
+
+def test_page_in_one_file_has_both_sides(before: str, after: str, tmp_path: Path) -> None:
+    path = tmp_path / "diff.html"
+    # A name that would end its attribute.
+    hostile = str(Path(before).rename(tmp_path / '"><script>alert(1)<.flametap'))
+    assert run(["diff", hostile, after, "-q", "--clock", "wall", "-o", str(path)]) == 0
+    text = path.read_text()
+    assert "<script>alert" not in text
+    report = packed_report.read(text)
+    assert report.clock == "wall"
+    for clock in Clock:
+        here, there = report.sides(clock.value)
+        assert here == report.stacks(clock.value)
+        for side, file in ((here, after), (there, hostile)):
+            assert side.total() == open_recording(file).process.profile.total_ns(clock)
+    here, there = report.sides("cpu")
+    assert here["main", "match"] > 1.2 * there["main", "match"]
+    assert report.data["compared"]["lengths_ns"] == [40_000_000_000] * 2
 
 
 @pytest.mark.parametrize(
