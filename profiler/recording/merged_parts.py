@@ -1,10 +1,7 @@
-"""Tell how the recordings that are merged belong together: one program or several, and when.
+"""Tell how the recordings that are merged belong together: of one program or several, by one clock.
 
 Two recordings are of one process if host, pid and command are the same, and what both have loaded
 lies at the same addresses (a later process of the same pid has others: the kernel draws them).
-
-Each recording has times of its machine's CLOCK_MONOTONIC. Those of one machine since its start are
-comparable, and stay as they are; the others are placed by the time of day.
 """
 
 from __future__ import annotations
@@ -16,7 +13,6 @@ from typing import Any
 
 from ..errors import InputError
 from ..model import Module, Status, Thread
-from ..wire.decoder import MAX_NS
 from .chunks import ChunkReader
 from .reader import Loaded
 
@@ -169,46 +165,6 @@ def unreadable(path: str, error: OSError) -> InputError:
     )
 
 
-def place(part: Part, before: Sequence[Part]) -> str:
-    """Set the process of a part, and what is added to its times.
-
-    Args:
-        part: it.
-        before: the parts before it, which are placed.
-
-    Returns:
-        A note on what is not certain about its place; "" if there is nothing.
-    """
-    same = next((each for each in before if part.is_of_process_of(each)), None)
-    part.process = len(before) if same is None else same.process
-    if not before:
-        return ""
-    for other in before:
-        if part.has_clock_of(other):
-            part.shift_ns = other.shift_ns
-            return _overlap_note(part, before)
-    first = before[0]
-    if part.begun_s and first.begun_s:
-        shift_ns = part.offset_ns - first.offset_ns + first.shift_ns
-        if part.now_ns + shift_ns < MAX_NS:
-            part.shift_ns = shift_ns
-            if part.host == first.host:
-                return ""
-            return (
-                f"placed by the time of day of {part.host or 'its machine'}, which may differ from"
-                f" that of {first.host or 'the first'}"
-            )
-    part.shift_ns = first.start_ns + first.shift_ns - part.start_ns
-    return "when it was made is not known: it begins with the first one"
-
-
-def lift(parts: Sequence[Part]) -> None:
-    """Shift all parts by so much that no time is before 1."""
-    missing_ns = max(0, 1 - min(part.between_ns[0] for part in parts))
-    for part in parts:
-        part.shift_ns += missing_ns
-
-
 def name(parts: Sequence[Part]) -> None:
     """Set the labels: program and pid, and the machine where these do not tell processes apart."""
     first = {part.process: part for part in reversed(parts)}.values()
@@ -230,15 +186,6 @@ def _short(part: Part) -> str:
     status = part.status
     program = status.program or status.command.partition(" ")[0]
     return f"{program.rpartition('/')[2] or 'process'} {status.pid}"
-
-
-def _overlap_note(part: Part, before: Sequence[Part]) -> str:
-    start_ns, end_ns = part.between_ns
-    for other in before:
-        if other.process == part.process and other.between_ns[1] > start_ns:
-            both_ns = min(end_ns, other.between_ns[1]) - start_ns
-            return f"{both_ns / NS_PER_S:.2f} s of it count twice: two recordings have them"
-    return ""
 
 
 def _biases(modules: Mapping[int, Module]) -> dict[str, int]:

@@ -65,6 +65,7 @@ class MergedTables:
         self._n_nodes, self._n_stacks, self._n_cells = FIRST.n_nodes, FIRST.n_stacks, 0
         self._module_ids: dict[tuple[object, ...], int] = {}
         self._next_module = self._next_thread = 1
+        self._first_seen: dict[int, tuple[Part, int]] = {}  # by the clock of that part
         self._alive: dict[tuple[int, int], int] = {}  # process and tid → thread
 
     def add(self, part: Part, gains: Gains) -> tuple[dict[int, int], Iterator[Gains]]:
@@ -116,15 +117,23 @@ class MergedTables:
         return part.thread_ids.get(number, 0)
 
     def rosters(self, labels: Mapping[int, str]) -> Iterator[Gains]:
-        """Return threads and modules, in pieces.
+        """Return threads and modules, in pieces, once all parts have their places.
 
         Args:
             labels: what the names of threads begin with.
         """
-        threads = [
-            replace(each, name=f"{labels[number]}: {each.name}") if labels.get(number) else each
-            for number, each in self.threads.items()
-        ]
+        threads = []
+        for number, each in self.threads.items():
+            label = labels.get(number)
+            part, first_ns = self._first_seen.get(number, (None, 0))
+            first_ns += part.shift_ns if part else 0
+            threads.append(
+                replace(
+                    each,
+                    name=f"{label}: {each.name}" if label else each.name,
+                    first_seen_ns=min(max(0, first_ns), MAX_NS),
+                )
+            )
         modules = list(self.modules.values())
         for at in range(0, max(len(threads), len(modules)), _THREADS_IN_CHUNK):
             until = at + _THREADS_IN_CHUNK
@@ -154,10 +163,8 @@ class MergedTables:
             key = part.process, each.tid
             known = self._alive.pop(key, None) if each.tid else None
             number = part.thread_ids[each.thread_id] = known or self._new_thread()
-            first_ns = min(max(0, each.first_seen_ns + part.shift_ns), MAX_NS)
-            if known:
-                first_ns = min(first_ns, self.threads[known].first_seen_ns)
-            self.threads[number] = replace(each, thread_id=number, first_seen_ns=first_ns)
+            self.threads[number] = replace(each, thread_id=number)
+            self._first_seen.setdefault(number, (part, each.first_seen_ns))
             if each.tid and not each.exited:
                 alive[key] = number
         self._alive |= alive

@@ -24,7 +24,8 @@ from .chunks import Chunk, encode, header
 from .kept_code import CODE, TEXT, KeptCode
 from .merged_code import MergedCode
 from .merged_names import MergedNames
-from .merged_parts import Part, in_order, lift, n_processes, name, place, unreadable
+from .merged_parts import Part, in_order, n_processes, name, unreadable
+from .merged_places import place, settle
 from .merged_rows import merged_rows
 from .merged_status import list_of, merged_meta, merged_status, title_of
 from .merged_tables import MergedTables
@@ -94,7 +95,7 @@ class _Whole:
             yield from self._tables_of(path)
         parts = self._parts
         self._trial = Profile()
-        lift(parts)
+        gap = settle(parts)
         name(parts)
         for gains in self._tables.rosters(self._labels()):
             yield from gains_chunks(gains)
@@ -102,6 +103,8 @@ class _Whole:
             yield from gains_chunks(gains)
         yield from self._code.chunks()
         self.notes = [f"{title_of(part)}: {doubt}" for part, doubt in self._doubts]
+        if gap:
+            self.notes.append(gap)
         if not self._code.has_all:
             self.notes.append(CODE_LEFT_OUT)
         status = merged_status(parts, list(self._symbols.values()), self.notes)

@@ -14,7 +14,7 @@ import pytest
 from flametap.errors import InputError
 from flametap.model import Clock
 from flametap.profile.store import Profile
-from flametap.recording import merging, reader
+from flametap.recording import merged_places, merging, reader
 from flametap.recording.chunks import Chunk
 from flametap.recording.code_source import CodeRow
 from flametap.recording.kept_code import TEXT, listing_chunk
@@ -105,13 +105,35 @@ def test_later_process_of_the_same_pid_is_another_one(tmp_path: Path) -> None:
     assert title(whole) == "prog 41 on here [1] + prog 41 on here [2]"
 
 
+def test_long_time_without_a_recording_is_shortened(tmp_path: Path) -> None:
+    day_s = 86_400
+    apart = [
+        dataclasses.replace(OTHER, start_ns=20 * SECOND, started_s=NOON_S + 30 * day_s),
+        dataclasses.replace(OTHER, start_ns=26 * SECOND, started_s=NOON_S + 30 * day_s + 6, seed=3),
+    ]
+    whole = merged(tmp_path, Made(), *apart)
+    gap_ns = merged_places.MAX_GAP_NS
+    assert whole.process.profile.duration_ns == 3 * SECOND + gap_ns + 9 * SECOND
+    assert whole.status().recorded_ns == 9 * SECOND
+    assert [each["start_ns"] for each in whole.meta["merged"]] == [
+        0,
+        3 * SECOND + gap_ns,
+        9 * SECOND + gap_ns,
+    ]
+    (note,) = whole.status().notes
+    assert note.endswith("in which nothing was recorded are left out")
+    threads = whole.process.profile.threads.values()
+    first_ns = [each.first_seen_ns - whole.process.profile.start_ns for each in threads]
+    assert first_ns[:3] == [1, 2, 3 * SECOND + gap_ns + 1]
+
+
 @pytest.mark.parametrize(
     ("other", "shift_ns", "note"),
     [
         # One clock: as it says, whatever the time of day does meanwhile.
         ({"start_ns": 6 * SECOND, "started_s": NOON_S + 1.5}, SECOND, ""),
         # Another start of the machine.
-        ({"start_ns": 2 * SECOND, "started_s": NOON_S + 3600}, 3600 * SECOND, ""),
+        ({"start_ns": 2 * SECOND, "started_s": NOON_S + 360}, 360 * SECOND, ""),
         (
             {"host": "there", "start_ns": 900 * SECOND, "started_s": NOON_S + 0.25},
             SECOND // 4,
