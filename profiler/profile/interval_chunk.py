@@ -59,8 +59,8 @@ class Block(NamedTuple):
     cpu_ns: Int64s
     cell: npt.NDArray[np.int32]
 
-    def take(self, rows: npt.NDArray[Any]) -> Block:
-        """Return some of the rows, by their numbers or by a mask."""
+    def take(self, rows: npt.NDArray[Any] | slice) -> Block:
+        """Return some of the rows, by their numbers, by a mask or from one to another."""
         return Block(self.t0_ns[rows], self.wall_ns[rows], self.cpu_ns[rows], self.cell[rows])
 
 

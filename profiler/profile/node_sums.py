@@ -14,7 +14,7 @@ of their node, like a sleep that began long before, are left out: they are kept 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -115,9 +115,9 @@ def sums_of(
         level, at, t0_ns, block.wall_ns, (block.wall_ns, block.cpu_ns), len(kind), low, n_bins
     )
     row, column = np.nonzero(wall + cpu)
-    wall, cpu = wall[row, column].astype(np.int64), cpu[row, column].astype(np.int64)
-    off = np.where(kinds.is_running[kind[row]], np.maximum(wall - cpu, 0), wall)
-    in_bins = BinSums(kind[row], (column + low).astype(np.int32), wall, cpu, off)
+    wall_ns, cpu_ns = (each[row, column].astype(np.int64) for each in (wall, cpu))
+    rest_ns = np.where(kinds.is_running[kind[row]], np.maximum(wall_ns - cpu_ns, 0), wall_ns)
+    in_bins = BinSums(kind[row], (column + low).astype(np.int32), wall_ns, cpu_ns, rest_ns)
     some = ~runs & (block.wall_ns >= SHORTEST_NS)
     ended = (t0_ns[some] + block.wall_ns[some] - 1) // step_ns(level) - low
     what = (at[some].astype(np.int64) * n_bins + ended) * WAIT_ROWS + wait_row(block.wall_ns[some])
@@ -211,19 +211,20 @@ def _added(at: Int32s, weight: Int64s, length: int) -> Int64s:
     return sums
 
 
-def _joined(tables: Sequence[tuple[npt.NDArray[np.int64], ...]]) -> list[npt.NDArray[np.int64]]:
+def _joined(tables: Sequence[Sequence[npt.NDArray[Any]]]) -> list[npt.NDArray[Any]]:
     return [np.concatenate(column) for column in zip(*tables, strict=True)]
 
 
 def _grouped(table: Table, n_keys: int) -> Table:
     """Return a table with each key once; the first ``n_keys`` columns are the key."""
-    keys, weights = table[:n_keys], table[n_keys:]
+    columns: Sequence[npt.NDArray[Any]] = table
+    keys, weights = columns[:n_keys], columns[n_keys:]
     if not len(keys[0]):
         return table
     order = np.lexsort(keys[::-1])
-    keys = tuple(each[order] for each in keys)
+    keys = [each[order] for each in keys]
     is_new = np.ones(len(order), bool)
     is_new[1:] = np.any([each[1:] != each[:-1] for each in keys], axis=0)
     at = np.flatnonzero(is_new)
-    sums = (np.add.reduceat(each[order], at) for each in weights)
-    return type(table)(*(each[at] for each in keys), *sums)
+    found: list[npt.NDArray[Any]] = [each[at] for each in keys]
+    return type(table)(*found, *(np.add.reduceat(each[order], at) for each in weights))

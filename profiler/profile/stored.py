@@ -192,7 +192,8 @@ class _ByThread:
     """Intervals, which are sorted by thread and time once somebody asks for those of a thread."""
 
     def __init__(self, rows: Rows, thread_id: npt.NDArray[np.uint32]) -> None:
-        self._block = Block(*(column.copy() for column in block_of(rows)))
+        copies: list[npt.NDArray[Any]] = [column.copy() for column in block_of(rows)]
+        self._block = Block(*copies)
         self._thread_id = thread_id
         self.n_bytes = sum(column.nbytes for column in (*self._block, thread_id))
         self._is_sorted = False
@@ -205,7 +206,7 @@ class _ByThread:
             self._block, self._thread_id = self._block.take(order), self._thread_id[order]
             self._is_sorted = True
         first, last = np.searchsorted(self._thread_id, (thread_id, thread_id + 1))
-        return Block(*(column[first:last] for column in self._block))
+        return self._block.take(slice(first, last))
 
 
 class StoredChunk:

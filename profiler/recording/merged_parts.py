@@ -14,7 +14,7 @@ from typing import Any
 from ..errors import InputError
 from ..model import Module, Status, Thread
 from .chunks import ChunkReader
-from .reader import Loaded
+from .contents import Loaded
 
 MERGED = "merged"
 """The fact of ``META`` that lists what a recording was merged from."""

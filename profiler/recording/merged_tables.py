@@ -219,7 +219,7 @@ def _pieces(
 
 def _after(numbers: npt.NDArray[Integer], n_common: int, n: int) -> npt.NDArray[Integer]:
     """Return numbers of rows behind ``n`` others; the first ``n_common`` are those of all."""
-    moved = numbers.copy()
+    moved: npt.NDArray[Integer] = numbers.copy()
     moved[numbers >= n_common] += n - n_common
     return moved
 

@@ -21,6 +21,7 @@ from ..profile.gains import GainMark, Gains
 from ..profile.store import Profile
 from ..symbols.names.frame_pool import NameMark
 from .chunks import Chunk, encode, header
+from .contents import Loaded
 from .kept_code import CODE, TEXT, KeptCode
 from .merged_code import MergedCode
 from .merged_names import MergedNames
@@ -29,7 +30,8 @@ from .merged_places import place, settle
 from .merged_rows import merged_rows
 from .merged_status import list_of, merged_meta, merged_status, title_of
 from .merged_tables import MergedTables
-from .reader import Loaded, load
+from .opened import STORED_BYTES
+from .reader import load
 from .recording import machine
 from .writer import gains_chunks, names_chunk
 
@@ -153,7 +155,8 @@ class _Whole:
 def _read(path: str) -> Loaded:
     try:
         with open(path, "rb") as file:
-            loaded = load(file, path, (CODE, TEXT))
+            is_long = os.fstat(file.fileno()).st_size > STORED_BYTES
+            loaded = load(file, path, (CODE, TEXT), stored=is_long)
         KeptCode(loaded.others, loaded.table, loaded.status.symbols)
     except OSError as error:
         raise unreadable(path, error) from error

@@ -23,6 +23,7 @@ from .sums_writer import LOCKS, MAX_LEVELS, SUMS
 _MAX_SUM = 1 << 60
 _INT32 = ("cell", "bin", "row")
 
+Read = TypeVar("Read")
 Table = TypeVar("Table", CellSums, BinSums, WaitCounts)
 
 
@@ -162,7 +163,7 @@ class FileNodes:
         """Return its intervals that have something to do with a lock. Raises InputError."""
         return self._read(node, self._lock_rows)
 
-    def _read(self, node: Node, read: Callable[[Node], Any]) -> Any:
+    def _read(self, node: Node, read: Callable[[Node], Read]) -> Read:
         try:
             with self._lock:
                 return read(node)

@@ -189,7 +189,7 @@ def _stored_waits(
         waits = sums.waits
         index, activity = np.divmod(view.keys.waiting[waits.cell].astype(np.int64), SLOTS)
         some = choice.wanted[index]
-        what = (waits.row * N_ACTIVITIES + activity)[some]
+        what = (waits.row * N_ACTIVITIES + activity)[some].astype(np.int64)
         yield _Waits(sums.level, waits.bin[some].astype(np.int64), what, waits.number[some])
 
 

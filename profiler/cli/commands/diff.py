@@ -21,7 +21,8 @@ from ..streams import print_line
 from ..targets import shorten
 
 if TYPE_CHECKING:
-    from ...analysis.difference import Change, Difference, Side
+    from ...analysis.difference import Change, Difference
+    from ...analysis.dispersion import Side
 
 NAME_WIDTH = 60
 MODULE_WIDTH = 30

@@ -14,7 +14,7 @@ import pytest
 from flametap.errors import InputError
 from flametap.model import Clock
 from flametap.profile.store import Profile
-from flametap.recording import merged_places, merging, reader
+from flametap.recording import contents, merged_places, merging
 from flametap.recording.chunks import Chunk
 from flametap.recording.code_source import CodeRow
 from flametap.recording.kept_code import TEXT, listing_chunk
@@ -273,7 +273,7 @@ def test_more_than_fits_into_memory_is_refused(
 
 
 def test_what_was_written_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "_MAX_FUNCTIONS", 7)
+    monkeypatch.setattr(contents, "_MAX_FUNCTIONS", 7)
     with pytest.raises(InputError, match=r"do not fit into one: .*more names than fit"):
         merged(tmp_path, Made(), OTHER)
 
