@@ -22,9 +22,9 @@ from flametap.export import firefox, folded, speedscope
 from flametap.export.request import ExportRequest
 from flametap.linux import heaps
 from flametap.model import Clock, Module, Status, Verdict
-from flametap.profile.store import Profile
+from flametap.recording.names.table import SymbolTable
+from flametap.recording.profile.store import Profile
 from flametap.recording.recording import Process, Recording
-from flametap.symbols.names.table import SymbolTable
 from flametap.tree.selection import EVERYTHING
 from flametap.web.server import serve
 from flametap.wire.events import Batch, ModuleUpdate, ThreadUpdate, Trace

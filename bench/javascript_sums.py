@@ -11,7 +11,7 @@ from pathlib import Path
 
 from flametap.capture.live import Capture
 from flametap.model import Clock, Frame, FrameKind
-from flametap.profile.stacks import TRUNCATED
+from flametap.recording.profile.stacks import TRUNCATED
 from flametap.symbols.object.elf import from_bytes
 from flametap.tree.calltree import in_kernel
 from javascript_peers import COLLECTS, PLACE, Sums

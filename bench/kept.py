@@ -29,10 +29,10 @@ from benchmark import Bench, run
 from flametap.capture.capture_options import CaptureOptions
 from flametap.capture.live import Capture
 from flametap.model import Module, Verdict
-from flametap.profile.store import Profile
+from flametap.recording.names.table import SymbolTable
+from flametap.recording.profile.store import Profile
 from flametap.recording.recording import Process, Recording, ended
 from flametap.recording.writer import RecordingWriter
-from flametap.symbols.names.table import SymbolTable
 from flametap.wire.events import Batch, ModuleUpdate, ThreadUpdate, Trace
 from reporting import Data, Table
 from stats import MISSING

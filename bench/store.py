@@ -28,9 +28,9 @@ from benchmark import Bench, run
 from flametap.export import folded
 from flametap.export.request import ExportRequest
 from flametap.model import MANAGED, Clock, Frame, FrameKind, Function, Module, Verdict
-from flametap.profile.store import Profile
+from flametap.recording.names.table import SymbolTable
+from flametap.recording.profile.store import Profile
 from flametap.recording.recording import Process, Recording
-from flametap.symbols.names.table import SymbolTable
 from flametap.tree import calltree
 from flametap.tree.frame_filter import FrameFilter, Language
 from flametap.wire import abi

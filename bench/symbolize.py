@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from flametap.model import FrameKind, Module, RawFrame
-from flametap.symbols.names.table import SymbolTable
+from flametap.recording.names.table import SymbolTable
 from flametap.symbols.symbolizer import Symbolizer
 
 TIMEOUT_S = 300.0

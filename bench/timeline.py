@@ -22,7 +22,7 @@ import orjson
 import benchmark
 from benchmark import Bench, run
 from flametap.model import Clock
-from flametap.profile.store import Profile
+from flametap.recording.profile.store import Profile
 from flametap.timeline.encode_lanes import encode_heat, encode_lanes
 from flametap.timeline.heat import HeatQuery, heat
 from flametap.timeline.lanes import LaneQuery, lanes

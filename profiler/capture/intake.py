@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import FlametapError
-from ..profile.store import BEGINNING, Profile
+from ..recording.profile.store import BEGINNING, Profile
 from ..wire.abi import RING_BYTES
 from ..wire.decoder import Decoder
 from ..wire.events import Code, ModuleUpdate, joined

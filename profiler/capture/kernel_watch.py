@@ -16,8 +16,8 @@ from collections import Counter
 from ..linux import procfs
 from ..linux.procfs import TaskTimes
 from ..model import ThreadInfo
-from ..profile.store import Profile
-from ..symbols.names.table import SymbolTable
+from ..recording.names.table import SymbolTable
+from ..recording.profile.store import Profile
 from .kernel_check import Comparison
 
 LOOK_INTERVAL_S = 1.0

@@ -23,14 +23,14 @@ from ..linux import procfs
 from ..linux.child_processes import child_processes
 from ..linux.command_line import program_name
 from ..model import ChildProcess, Status, Verdict
-from ..profile.store import Profile
+from ..recording.names.table import SymbolTable
+from ..recording.profile.store import Profile
 from ..recording.recording import Process, Recording
 from ..recording.revision import Revision
 from ..symbols.interpreters.found import FoundInterpreter, languages_of
 from ..symbols.interpreters.search import Interpreters
 from ..symbols.jit.descriptors import Descriptors
 from ..symbols.jit.dotnet_port import DotnetPerfMap
-from ..symbols.names.table import SymbolTable
 from .capture_options import CaptureOptions
 from .end_reasons import (
     AGENT_STOP_NOTES,

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from ..model import Clock, FrameKind, Function
-from ..profile.store import Profile
 from ..recording.chunks import Chunk
 from ..recording.code_source import CodeSource
 from ..recording.kept_code import CODE, TEXT, listing_chunk
+from ..recording.names.table import SymbolTable
+from ..recording.profile.store import Profile
 from ..recording.recording import Process
 from ..symbols.locate.source_text import SourceText
-from ..symbols.names.table import SymbolTable
 from ..tree.function_sums import top_functions
 from ..tree.selection import Selection
 from ..tree.tree_builder import TreeBuilder

@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from ..model import MANAGED, NO_MODULE, Frame, FrameKind, Function, Module, SymbolSource
 from ..recording.code_source import CodeRow, CodeSource
+from ..recording.names.table import JIT_MODULE
 from ..recording.recording import Process
 from ..symbols.locate.source_text import SourceText
-from ..symbols.names.table import JIT_MODULE
 from ..tree.selection import Selection
 from .annotation import (
     AnnotatedCode,

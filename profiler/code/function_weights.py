@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..profile.store import Profile
-from ..symbols.names.frame_pool import FramePool
+from ..recording.names.frame_pool import FramePool
+from ..recording.profile.store import Profile
 from .node_weights import NodeWeights
 
 Ints = npt.NDArray[np.integer]

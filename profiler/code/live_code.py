@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..model import Frame, FrameKind, Function, SymbolSource
-from ..profile.store import Profile
 from ..recording.code_source import NO_FILE, CodeRow, Listing
+from ..recording.profile.store import Profile
 from ..symbols.locate.source_text import SourceText, read_source
 from ..symbols.object.disassembly import Instruction, disassemble
 from ..symbols.object.object_file import ObjectFile

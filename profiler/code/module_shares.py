@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..model import FrameKind
-from ..profile.store import Profile
-from ..symbols.names.table import SymbolTable
+from ..recording.names.table import SymbolTable
+from ..recording.profile.store import Profile
 from .node_weights import NodeWeights
 
 

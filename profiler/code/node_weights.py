@@ -18,10 +18,10 @@ import numpy.typing as npt
 
 from ..linux.syscalls import syscall_number
 from ..model import KERNEL_FRAME, Clock
-from ..profile.stacks import TABLE_FULL, UNATTRIBUTED, Trie
-from ..profile.store import Profile
-from ..symbols.names.frame_pool import FramePool
-from ..symbols.names.table import SymbolTable
+from ..recording.names.frame_pool import FramePool
+from ..recording.names.table import SymbolTable
+from ..recording.profile.stacks import TABLE_FULL, UNATTRIBUTED, Trie
+from ..recording.profile.store import Profile
 from ..tree.calltree import in_kernel
 from ..tree.selection import Selection
 from ..tree.shown_frames import ShownFrames, shown_frames

@@ -26,10 +26,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..model import Clock, Thread
-from ..profile.leaves import LeafWeights
-from ..profile.roster import MORE_THREADS
-from ..profile.row_layout import one_after_another
-from ..profile.timelines import Timelines
+from ..recording.profile.leaves import LeafWeights
+from ..recording.profile.roster import MORE_THREADS
+from ..recording.profile.row_layout import one_after_another
+from ..recording.profile.timelines import Timelines
 from ..version import version
 from .firefox_tables import CATEGORIES, Tables
 from .json_pieces import encode, text, write_numbers

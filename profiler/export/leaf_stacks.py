@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ..model import FrameKind, Function, Thread
-from ..profile.leaves import LeafWeights
-from ..profile.stacks import ROOT, TRUNCATED
+from ..recording.profile.leaves import LeafWeights
+from ..recording.profile.stacks import ROOT, TRUNCATED
 from ..tree.calltree import CallTree
 from ..tree.own_frames import SYNTHETIC, syscall_function
 from ..tree.shown_frames import StackReader

@@ -8,11 +8,11 @@ from functools import cached_property
 from typing import Protocol
 
 from ..model import Clock, Status
-from ..profile.store import Profile
 from ..recording.cost import Certificate
+from ..recording.names.table import SymbolTable
+from ..recording.profile.store import Profile
 from ..recording.recording import Recording
 from ..recording.summary import summary, title
-from ..symbols.names.table import SymbolTable
 from ..tree.calltree import CallTree, build
 from ..tree.selection import EVERYTHING, Selection
 

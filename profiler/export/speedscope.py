@@ -24,7 +24,7 @@ from typing import BinaryIO
 import orjson
 
 from ..model import Thread
-from ..profile.leaves import LeafWeights
+from ..recording.profile.leaves import LeafWeights
 from ..version import version
 from .json_pieces import encode, text, write_numbers
 from .leaf_stacks import FrameKey, LeafStacks, leaves_of, threads_with_weight

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..model import ThreadState
-from ..profile.interval_chunk import Block, joined
-from ..profile.lock_intervals import LockIntervals
+from ..recording.profile.interval_chunk import Block, joined
+from ..recording.profile.lock_intervals import LockIntervals
 
 Floats = npt.NDArray[np.float64]
 Locks = npt.NDArray[np.uint16]

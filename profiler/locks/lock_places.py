@@ -17,10 +17,10 @@ import numpy.typing as npt
 
 from ..linux.syscalls import LOCK
 from ..model import MANAGED_KINDS, Clock, Frame, FrameKind
-from ..profile.activities import LOCK_CALLS
-from ..profile.stacks import Trie
-from ..profile.store import Profile
-from ..symbols.names.table import SymbolTable
+from ..recording.names.table import SymbolTable
+from ..recording.profile.activities import LOCK_CALLS
+from ..recording.profile.stacks import Trie
+from ..recording.profile.store import Profile
 from ..tree.selection import Selection
 from ..tree.wait_names import WaitName, wait_name
 from .held_waits import HeldWaits

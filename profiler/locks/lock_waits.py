@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from ..linux.syscalls import LOCK
 from ..model import MANAGED, Clock, LockState
-from ..profile.lock_intervals import LockIntervals
-from ..profile.stacks import TRUNCATED
-from ..profile.store import Profile
-from ..symbols.names.table import SymbolTable
+from ..recording.names.table import SymbolTable
+from ..recording.profile.lock_intervals import LockIntervals
+from ..recording.profile.stacks import TRUNCATED
+from ..recording.profile.store import Profile
 from ..tree.frame_filter import FrameFilter
 from ..tree.own_frames import syscall_function
 from ..tree.selection import EVERYTHING, Selection

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..profile.wait_stacks import WaitStacks
-from ..symbols.names.table import SymbolTable
+from ..recording.names.table import SymbolTable
+from ..recording.profile.wait_stacks import WaitStacks
 from ..tree.wait_names import SILENT_FRAMES, WaitName, wait_name
 
 _FIRST_GAP_S = 0.25

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..model import FrameKind, Function, Module, Status, SymbolSource, Thread
-from ..profile.gains import GainMark, Gains
-from ..profile.intervals import NewRows
-from ..profile.stack_columns import StackColumns
-from ..profile.store import Profile
-from ..symbols.names.frame_pool import NameGains, NameMark
-from ..symbols.names.table import SymbolTable
 from ..wire.decoder import MAX_NS, MAX_THREAD_ID
 from .chunks import Chunk, DamageError
+from .names.frame_pool import NameGains, NameMark
+from .names.table import SymbolTable
+from .profile.gains import GainMark, Gains
+from .profile.intervals import NewRows
+from .profile.stack_columns import StackColumns
+from .profile.store import Profile
 from .stored_reader import ended_rows, rows_of
 
 # What a file may take in memory, beside what the profile allows: far more than a page can show.

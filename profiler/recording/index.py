@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..profile.interval_chunk import ROW_DTYPE
-from ..profile.stored import Node
 from .chunks import CHUNK, Chunk, ChunkReader, DamageError
+from .profile.interval_chunk import ROW_DTYPE
+from .profile.stored import Node
 from .sums_writer import SumsWriter
 
 LAST, NODES = "LAST", "node"

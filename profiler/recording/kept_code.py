@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from ..model import Function, SymbolSource
 from ..symbols.locate.source_text import SourceText
-from ..symbols.names.table import SymbolTable
 from .chunks import Chunk
 from .code_source import NO_FILE, CodeRow, Listing
+from .names.table import SymbolTable
 
 TEXT, CODE = "TEXT", "CODE"
 MAX_LINES = 1 << 24  # of all files

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..model import Function
-from ..symbols.names.frame_pool import NameGains, NameMark
 from .merged_tables import IN_CHUNK
+from .names.frame_pool import NameGains, NameMark
 
 Item = TypeVar("Item")
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ..profile.gains import Gains
-from ..profile.interval_chunk import ROW_DTYPE, Rows
 from .chunks import ChunkReader
 from .merged_parts import Part, unreadable
 from .merged_tables import MergedTables, renumbered, rows_gains
+from .profile.gains import Gains
+from .profile.interval_chunk import ROW_DTYPE, Rows
 from .stored_reader import ended_rows
 from .stored_reader import rows_of as table_of
 

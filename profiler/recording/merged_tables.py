@@ -15,10 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ..model import Module, Thread
-from ..profile.gains import GainMark, Gains
-from ..profile.interval_chunk import ROW_DTYPE
-from ..profile.intervals import NewRows
-from ..profile.stack_columns import FIRST, StackColumns
 from ..wire.abi import (
     FRAME_KIND_EVAL,
     FRAME_KIND_MODULE,
@@ -27,6 +23,10 @@ from ..wire.abi import (
 )
 from ..wire.decoder import MAX_NS
 from .merged_parts import Part
+from .profile.gains import GainMark, Gains
+from .profile.interval_chunk import ROW_DTYPE
+from .profile.intervals import NewRows
+from .profile.stack_columns import FIRST, StackColumns
 
 Integer = TypeVar("Integer", bound=np.integer)
 

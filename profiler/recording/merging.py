@@ -17,9 +17,6 @@ from typing import BinaryIO
 
 from ..errors import InputError
 from ..model import SymbolSource
-from ..profile.gains import GainMark, Gains
-from ..profile.store import Profile
-from ..symbols.names.frame_pool import NameMark
 from .chunks import Chunk, encode, header
 from .contents import Loaded
 from .kept_code import CODE, TEXT, KeptCode
@@ -30,7 +27,10 @@ from .merged_places import place, settle
 from .merged_rows import merged_rows
 from .merged_status import list_of, merged_meta, merged_status, title_of
 from .merged_tables import MergedTables
+from .names.frame_pool import NameMark
 from .opened import STORED_BYTES
+from .profile.gains import GainMark, Gains
+from .profile.store import Profile
 from .reader import load
 from .recording import machine
 from .writer import gains_chunks, names_chunk

@@ -15,12 +15,12 @@ from typing import BinaryIO
 
 from ..errors import InputError
 from ..model import Status
-from ..profile.interval_chunk import Rows
-from ..profile.store import Profile
-from ..symbols.names.table import SymbolTable
 from .chunks import Chunk, ChunkReader, DamageError
 from .contents import Loaded, gains_of, take_meta, take_names, take_status
 from .index import INDEX_KINDS, NODES, index_of, places_of
+from .names.table import SymbolTable
+from .profile.interval_chunk import Rows
+from .profile.store import Profile
 from .recording import with_sums
 from .stored_reader import Nodes, node_of, nodes_of, rows_of
 from .sums_writer import SUMS

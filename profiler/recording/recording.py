@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO
 
 from ..model import Function, Status
-from ..profile.store import Profile
-from ..symbols.names.table import SymbolTable
 from .code_source import CodeSource, NoCode
+from .names.table import SymbolTable
+from .profile.store import Profile
 from .revision import Revision
 
 

@@ -17,8 +17,8 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from ..profile.interval_chunk import ROW_DTYPE
 from .chunks import Chunk, ChunkReader, encode, header
+from .profile.interval_chunk import ROW_DTYPE
 
 PIECES = 10
 _ROWS = ROW_DTYPE.names or ()

@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
-from ..profile.interval_chunk import ROW_DTYPE, Rows, check_rows
-from ..profile.node_sums import BinSums, CellSums, NodeSums, WaitCounts
-from ..profile.stored import FAN, Node, StoredNodes
-from ..profile.time_bins import MAX_LEVEL
-from ..profile.wait_rows import WAIT_ROWS
 from ..wire.decoder import MAX_NS
 from .chunks import Chunk, ChunkReader, DamageError
+from .profile.interval_chunk import ROW_DTYPE, Rows, check_rows
+from .profile.node_sums import BinSums, CellSums, NodeSums, WaitCounts
+from .profile.stored import FAN, Node, StoredNodes
+from .profile.time_bins import MAX_LEVEL
+from .profile.wait_rows import WAIT_ROWS
 from .sums_writer import LOCKS, MAX_LEVELS, SUMS
 
 _MAX_SUM = 1 << 60

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..profile.cell_kinds import KindsOfCells
-from ..profile.gains import Gains
-from ..profile.interval_chunk import LOCK_COLUMNS, ROW_DTYPE, Rows, block_of
-from ..profile.node_sums import NodeSums, for_window, is_inside, summed, sums_of
-from ..profile.store import Profile
-from ..profile.stored import FAN, Node
 from .chunks import Chunk
+from .profile.cell_kinds import KindsOfCells
+from .profile.gains import Gains
+from .profile.interval_chunk import LOCK_COLUMNS, ROW_DTYPE, Rows, block_of
+from .profile.node_sums import NodeSums, for_window, is_inside, summed, sums_of
+from .profile.store import Profile
+from .profile.stored import FAN, Node
 
 SUMS, LOCKS = "SUMS", "LOCK"
 NODE_ROWS = 1 << 16

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any, BinaryIO
 
 from ..model import Function, Module, Status, Thread
-from ..profile.gains import GainMark, Gains
-from ..profile.interval_chunk import ROW_DTYPE
-from ..symbols.names.frame_pool import NameGains, NameMark
 from .chunks import Chunk, ChunkSizeError, encode, header
 from .index import INDEXED, as_index, last_chunk, nodes_chunk
+from .names.frame_pool import NameGains, NameMark
+from .profile.gains import GainMark, Gains
+from .profile.interval_chunk import ROW_DTYPE
 from .recording import Recording
 from .sums_writer import SumsWriter
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 
 from ..linux.elf_headers import EM_386, EM_AARCH64, EM_ARM, EM_RISCV, EM_X86_64
 from ..model import NO_MODULE, Frame, Module
+from ..recording.names.inline_chains import LinesError
+from ..recording.names.table import JIT_MODULE, SymbolTable
 from .advice import advice, is_too_large
 from .debuginfo.disk_cache import DiskCache
 from .debuginfo.reader import DebugInfo
@@ -22,9 +24,7 @@ from .locate.memory_image import VDSO_PATH
 from .locate.module_files import FilesError, TargetFiles
 from .locate.open_file import Image, debug_image
 from .locate.process_code import Range
-from .names.inline_chains import LinesError
 from .names.limits import Budgets
-from .names.table import JIT_MODULE, SymbolTable
 from .object.macho import MachOFile
 from .object.object_file import ObjectError, ObjectFile
 from .resolver import ModuleResolver

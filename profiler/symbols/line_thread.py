@@ -8,9 +8,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from ..recording.names.inline_chains import LineSource
 from .debuginfo.reader import DebugInfo
 from .module_work import ModuleWork
-from .names.inline_chains import LineSource
 
 # The worker's process is kept this long for the next file.
 REST_AFTER_S = 5.0

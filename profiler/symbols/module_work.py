@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from ..linux.elf_headers import EM_X86_64
 from ..model import Frame, Module, RawFrame, SymbolSource
+from ..recording.names.table import SymbolTable, unnamed_function
 from .advice import advice
 from .locate.module_files import TargetFiles
 from .locate.open_file import Image, debug_image
-from .names.table import SymbolTable, unnamed_function
 from .object.call_target import CALL_BYTES, UNKNOWN_GOAL, call_goal
 from .object.kernel_entry import BEFORE_BYTES, CODE_BYTES, call_number
 from .object.object_file import ObjectError

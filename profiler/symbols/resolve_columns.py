@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..model import FrameKind, Function
+from ..recording.names.inline_chains import UNCLAIMED, Chains, Indexes, LineSource
+from ..recording.names.packed_frames import PackedFrames
 from .names.demangle import demangle_many
-from .names.inline_chains import UNCLAIMED, Chains, Indexes, LineSource
 from .names.limits import ModuleNames
-from .names.packed_frames import PackedFrames
 from .object.symtab import Symbol
 
 _Texts = tuple[Indexes, list[str]]  # a column of indexes in a list of strings

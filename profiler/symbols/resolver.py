@@ -17,11 +17,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from ..model import Frame, FrameKind, Function, Module, RawFrame
+from ..recording.names.inline_chains import Indexes, LineSource, pack_chains
+from ..recording.names.packed_frames import PackedFrames
+from ..recording.names.table import unnamed_function
 from .names.demangle import demangle_many
-from .names.inline_chains import Indexes, LineSource, pack_chains
 from .names.limits import Budgets, ModuleNames
-from .names.packed_frames import PackedFrames
-from .names.table import unnamed_function
 from .object.data_symbols import DataSymbols
 from .object.go_names import go_names
 from .object.macho import MachOFile

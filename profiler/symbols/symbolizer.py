@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..model import MANAGED, MARKS, Module, RawFrame, SymbolSource
+from ..recording.names.inline_chains import LineSource
+from ..recording.names.table import SymbolTable
 from ..wire.events import Code
 from .advice import MAX_DEBUG_INFO_BYTES
 from .background import BackgroundJobs
@@ -33,9 +35,7 @@ from .locate.module_files import TargetFiles
 from .locate.open_file import Root
 from .locate.source_text import SourceText
 from .module_work import Address, ModuleWork
-from .names.inline_chains import LineSource
 from .names.limits import Budgets
-from .names.table import SymbolTable
 from .resolver import ModuleResolver
 from .table_loader import Loader
 from .tail_calls import Column, TailCalls

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from ..recording.names.inline_chains import LinesError
 from .debuginfo.reader import DebugInfo
 from .jit.runtimes import precompiled_hint
 from .locate.module_files import FilesError, TargetFiles
 from .locate.open_file import Image
 from .module_work import ModuleWork
-from .names.inline_chains import LinesError
 from .names.limits import Budgets
 from .resolver import ModuleResolver
 

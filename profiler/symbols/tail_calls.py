@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..model import Frame, FrameKind
+from ..recording.names.table import SymbolTable
 from .debuginfo.reader import DebugInfo
 from .dwarf.tail_call_graph import CallGraph, TailCall
 from .module_work import ModuleWork
-from .names.table import SymbolTable
 
 Column = npt.NDArray[np.int64]
 # Address ids of callers and callees, file_addrs of callers (return address - 1) and callees.

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..model import Activity
-from ..profile.time_bins import SECOND_LEVEL, level_for, step_ns
-from ..profile.wait_rows import WAIT_ROWS
+from ..recording.profile.time_bins import SECOND_LEVEL, level_for, step_ns
+from ..recording.profile.wait_rows import WAIT_ROWS
 from .heat_sums import (
     CPU_LEVEL,
     ROWS_A_SECOND,

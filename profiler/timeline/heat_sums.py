@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..model import Activity
-from ..profile.cell_keys import SLOTS
-from ..profile.interval_chunk import Block, block_of
-from ..profile.time_bins import SECOND_LEVEL, bins, growth_of, level_for, step_ns
-from ..profile.wait_rows import SHORTEST_NS, WAIT_ROWS, wait_row
+from ..recording.profile.cell_keys import SLOTS
+from ..recording.profile.interval_chunk import Block, block_of
+from ..recording.profile.time_bins import SECOND_LEVEL, bins, growth_of, level_for, step_ns
+from ..recording.profile.wait_rows import SHORTEST_NS, WAIT_ROWS, wait_row
 from .time_parts import Part
 from .time_sums import Columns, TimeView, within
 

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..model import Activity, Thread
-from ..profile.cell_keys import HOLDING, SLOTS
-from ..profile.time_bins import bins, level_for, step_ns, sums
+from ..recording.profile.cell_keys import HOLDING, SLOTS
+from ..recording.profile.time_bins import bins, level_for, step_ns, sums
 from .time_sums import TimeSums, TimeView
 
 FULL = 50

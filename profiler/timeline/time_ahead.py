@@ -6,7 +6,7 @@ intervals. A step is cheap while there is nothing to make, and makes what one ch
 
 from __future__ import annotations
 
-from ..profile.store import Profile
+from ..recording.profile.store import Profile
 from .heat_sums import choose, prepare_heat
 from .time_parts import Part
 from .time_sums import TimeSums

@@ -8,8 +8,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from ..profile.interval_chunk import Block, Chunk, Rows, block_of
-from ..profile.intervals import IntervalMoments
+from ..recording.profile.interval_chunk import Block, Chunk, Rows, block_of
+from ..recording.profile.intervals import IntervalMoments
 
 CHUNK_BINS = 512
 PIECE_ROWS = 1 << 13

@@ -15,11 +15,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..profile.cell_keys import NONE, SLOTS, CellKeys, Cells
-from ..profile.interval_chunk import Block, block_of
-from ..profile.moments import Moments
-from ..profile.node_sums import NodeSums
-from ..profile.time_bins import (
+from ..recording.profile.cell_keys import NONE, SLOTS, CellKeys, Cells
+from ..recording.profile.interval_chunk import Block, block_of
+from ..recording.profile.moments import Moments
+from ..recording.profile.node_sums import NodeSums
+from ..recording.profile.time_bins import (
     MAX_LEVEL,
     Growth,
     coarser,
@@ -29,7 +29,7 @@ from ..profile.time_bins import (
     merged,
     step_ns,
 )
-from ..profile.wait_stacks import WaitReader
+from ..recording.profile.wait_stacks import WaitReader
 from .time_parts import Part, Parts
 
 Bools = npt.NDArray[np.bool_]

@@ -23,10 +23,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..model import Clock, FrameKind, Function, Thread
-from ..profile.leaves import LeafWeights
-from ..profile.stacks import Trie
-from ..profile.store import Profile
-from ..symbols.names.table import SymbolTable
+from ..recording.names.table import SymbolTable
+from ..recording.profile.leaves import LeafWeights
+from ..recording.profile.stacks import Trie
+from ..recording.profile.store import Profile
 from .expand import Frames, Group, expand, split_by
 from .frame_filter import ALL_FRAMES, FrameFilter
 from .merge import Lines, merge

@@ -16,11 +16,11 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from ..profile.stacks import Trie
-from ..profile.store import Profile
+from ..recording.names.frame_pool import FramePool
+from ..recording.names.table import COLLECTION, SymbolTable
+from ..recording.profile.stacks import Trie
+from ..recording.profile.store import Profile
 from ..symbols.interpreters.python.collector import is_collector
-from ..symbols.names.frame_pool import FramePool
-from ..symbols.names.table import COLLECTION, SymbolTable
 
 Bools = npt.NDArray[np.bool_]
 

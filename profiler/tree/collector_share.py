@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..model import FrameKind, Function
-from ..symbols.names.table import COLLECTION
+from ..recording.names.table import COLLECTION
 from .calltree import CallTree
 
 

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..profile.leaves import LeafWeights
-from ..profile.stacks import ROOT, TRUNCATED, Trie
-from ..symbols.names.frame_pool import FramePool
-from ..symbols.names.table import SymbolTable
+from ..recording.names.frame_pool import FramePool
+from ..recording.names.table import SymbolTable
+from ..recording.profile.leaves import LeafWeights
+from ..recording.profile.stacks import ROOT, TRUNCATED, Trie
 from .own_frames import SYNTHETIC, syscall_function
 from .shown_frames import ShownFrames
 

@@ -28,8 +28,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..model import MANAGED, MANAGED_KINDS, NO_MODULE, FrameKind, Function
+from ..recording.names.table import GUESS
 from ..symbols.interpreters.function_origin import is_plumbing_of_any
-from ..symbols.names.table import GUESS
 
 Bools = npt.NDArray[np.bool_]
 

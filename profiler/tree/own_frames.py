@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..linux.syscalls import LOCK, QUEUED, syscall_name
 from ..model import FrameKind, Function, Thread
-from ..profile.stacks import TABLE_FULL, TRUNCATED, UNATTRIBUTED
+from ..recording.profile.stacks import TABLE_FULL, TRUNCATED, UNATTRIBUTED
 
 UNATTRIBUTED_FUNCTION = Function("[unattributed]", "", kind=FrameKind.SYNTHETIC)
 TABLE_FULL_FUNCTION = Function("[stack table full]", "", kind=FrameKind.SYNTHETIC)

@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..model import MANAGED, Frame, FrameKind
-from ..profile.stacks import NO_ADDRESS, ROOT, TRUNCATED, Trie
-from ..profile.store import Profile
-from ..symbols.names.frame_pool import FramePool
-from ..symbols.names.table import SymbolTable
+from ..recording.names.frame_pool import FramePool
+from ..recording.names.table import SymbolTable
+from ..recording.profile.stacks import NO_ADDRESS, ROOT, TRUNCATED, Trie
+from ..recording.profile.store import Profile
 from .collector_frames import with_collections
 from .frame_filter import FrameFilter, Language, are_native, traits
 from .own_frames import (

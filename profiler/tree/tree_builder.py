@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..model import Clock
-from ..profile.leaves import LeafWeights
-from ..profile.stacks import Trie
-from ..profile.store import Profile
-from ..symbols.names.table import SymbolTable
+from ..recording.names.table import SymbolTable
+from ..recording.profile.leaves import LeafWeights
+from ..recording.profile.stacks import Trie
+from ..recording.profile.store import Profile
 from .calltree import CallTree, Skeleton, frames_of, in_kernel
 from .frame_filter import FrameFilter
 from .selection import Selection

@@ -12,7 +12,7 @@ import pytest
 from agent_build import build_driver
 from flametap.agent import C_SOURCES
 from flametap.model import Clock, Verdict
-from flametap.profile.store import Profile
+from flametap.recording.profile.store import Profile
 from flametap.wire.decoder import Decoder
 
 DRIVER = Path(__file__).parent / "self_profile.c"

@@ -12,10 +12,10 @@ import pytest
 
 import other_user
 from flametap.model import RawFrame
+from flametap.recording.names.table import SymbolTable
 from flametap.symbols.debuginfo import disk_cache
 from flametap.symbols.debuginfo.disk_cache import DiskCache
 from flametap.symbols.locate.open_file import OpenFile
-from flametap.symbols.names.table import SymbolTable
 from flametap.symbols.symbolizer import Symbolizer
 from objects import compile_object, module_of, symbols
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import flood
-from flametap.profile.budget import INTERVALS_BYTES, TABLES_BYTES
+from flametap.recording.profile.budget import INTERVALS_BYTES, TABLES_BYTES
 from nightly import nightly
 
 SMALL_TABLES_BYTES, SMALL_INTERVALS_BYTES = 64 << 20, 8 << 20

@@ -17,10 +17,10 @@ from fakeproc import FakeProc
 from flametap.linux import open_beneath, procfs
 from flametap.linux.file_rights import ProcessUser
 from flametap.model import Module
+from flametap.recording.names.table import SymbolTable
 from flametap.symbols.jit.names_thread import JitNames
 from flametap.symbols.locate.module_files import TargetFiles
 from flametap.symbols.locate.open_file import OpenFile, open_image
-from flametap.symbols.names.table import SymbolTable
 from objects import compile_object, open_elf
 from other_user import GID, SLEEPER, UID
 from running import Target, wait_until

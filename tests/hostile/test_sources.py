@@ -11,8 +11,8 @@ import pytest
 
 from flametap.analysis.views import views_of
 from flametap.model import Clock
+from flametap.recording.names.table import SymbolTable
 from flametap.symbols.locate.source_text import read_source
-from flametap.symbols.names.table import SymbolTable
 from flametap.symbols.symbolizer import Symbolizer
 from flametap.tree.selection import Selection
 from other_user import AS_NOBODY

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from flametap.model import RawFrame
+from flametap.recording.names.table import SymbolTable
 from flametap.symbols.names.demangle import demangle_many, strip_clone
-from flametap.symbols.names.table import SymbolTable
 from flametap.symbols.symbolizer import Symbolizer
 from objects import compile_object, module_of, run, symbols
 
@@ -25,7 +25,7 @@ CHILD = """
 import json, sys
 from pathlib import Path
 from flametap.model import Module, RawFrame
-from flametap.symbols.names.table import SymbolTable
+from flametap.recording.names.table import SymbolTable
 from flametap.symbols.symbolizer import Symbolizer
 path, cache, build_id = sys.argv[1:]
 table = SymbolTable()

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from flametap.model import RawFrame
+from flametap.recording.names.table import SymbolTable
 from flametap.symbols.locate.debuginfod import Debuginfod
 from flametap.symbols.locate.debuginfod_cache import DEBUGINFO, DebuginfodCache
-from flametap.symbols.names.table import SymbolTable
 from flametap.symbols.symbolizer import Symbolizer
 from objects import compile_object, module_of, run
 

@@ -11,12 +11,12 @@ import pytest
 
 from flametap.linux.sandbox import STRANGERS
 from flametap.model import Module
+from flametap.recording.names.inline_chains import LinesError
 from flametap.symbols.debuginfo.disk_cache import DiskCache
 from flametap.symbols.debuginfo.job import DebugJob
 from flametap.symbols.debuginfo.reader import DebugInfo
 from flametap.symbols.debuginfo.worker_client import Worker
 from flametap.symbols.locate.module_files import TargetFiles
-from flametap.symbols.names.inline_chains import LinesError
 from harm import harmful
 from objects import compile_object, open_elf
 from other_user import AS_NOBODY, SLEEPER

@@ -12,7 +12,7 @@ import pytest
 import receipt
 from flametap.capture.live import Capture
 from flametap.model import Clock
-from flametap.profile.stacks import TRUNCATED
+from flametap.recording.profile.stacks import TRUNCATED
 from recording import capturing, doubts, stacks
 from running import Start, wait_until
 

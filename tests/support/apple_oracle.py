@@ -24,13 +24,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from flametap.model import FrameKind, Module
+from flametap.recording.names.inline_chains import LineSource
 from flametap.symbols.debuginfo.job import DebugJob
 from flametap.symbols.debuginfo.reader import open_symcache
 from flametap.symbols.debuginfo.symcache import build_symcache
 from flametap.symbols.locate.module_files import TargetFiles
 from flametap.symbols.locate.open_file import Image, open_image
 from flametap.symbols.names.demangle import demangle, strip_clone
-from flametap.symbols.names.inline_chains import LineSource
 from flametap.symbols.object.macho import MachOFile
 from flametap.symbols.object.macho_symbols import function_symbols
 from flametap.symbols.resolver import ModuleResolver

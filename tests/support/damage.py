@@ -48,7 +48,7 @@ CHILD = """
 import json, resource, sys, time
 from pathlib import Path
 from flametap.model import Module, RawFrame
-from flametap.symbols.names.table import SymbolTable
+from flametap.recording.names.table import SymbolTable
 from flametap.symbols.symbolizer import Symbolizer
 from flametap.symbols.debuginfo import worker_client
 limit, worker_client.MIN_CPU_S = int(sys.argv[2]), int(sys.argv[3])

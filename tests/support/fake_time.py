@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import wire
-from flametap.profile.store import Profile
+from flametap.recording.profile.store import Profile
 from flametap.timeline.heat import Heat, HeatQuery, heat
 from flametap.timeline.lanes import LaneQuery, Lanes, lanes
 from flametap.timeline.time_sums import TimeSums

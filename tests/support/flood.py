@@ -19,8 +19,8 @@ import wire
 from flametap.export import folded, speedscope
 from flametap.export.request import ExportRequest
 from flametap.model import Clock, ThreadState
-from flametap.profile.store import Profile
-from flametap.symbols.names.table import SymbolTable
+from flametap.recording.names.table import SymbolTable
+from flametap.recording.profile.store import Profile
 from flametap.tree.calltree import build
 from flametap.wire import abi
 from flametap.wire.decoder import Decoder

@@ -5,8 +5,8 @@ from __future__ import annotations
 import wire
 from flametap.linux.syscalls import LOCK
 from flametap.model import Frame, FrameKind, Function
-from flametap.profile.store import Profile
-from flametap.symbols.names.table import SymbolTable
+from flametap.recording.names.table import SymbolTable
+from flametap.recording.profile.store import Profile
 from flametap.wire.abi import MARK_LOCK_AWAITED, MARK_LOCK_HELD, MARK_LOCK_RELEASED
 from profiles import apply
 from python_profiles import EVAL, EVAL_ADDR, MAIN, MAIN_ADDR, named

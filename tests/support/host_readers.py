@@ -28,7 +28,7 @@ from flametap.inject.frida.agent_answers import Entered
 from flametap.linux import elf_headers, maps, procfs, seccomp
 from flametap.linux.executable import read_program
 from flametap.model import Clock
-from flametap.profile.store import BEGINNING, Profile
+from flametap.recording.profile.store import BEGINNING, Profile
 from flametap.web.app import create_app
 from flametap.web.gate import Refusal, request_length
 from flametap.wire import abi

@@ -6,7 +6,7 @@ import numpy as np
 
 import wire
 from flametap.model import Frame, Function, Status
-from flametap.profile.store import Profile
+from flametap.recording.profile.store import Profile
 from flametap.recording.recording import Recording
 from profiles import apply
 from python_profiles import named

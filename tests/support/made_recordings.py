@@ -10,11 +10,11 @@ from typing import Any
 
 import wire
 from flametap.model import Clock, Frame, Function, Status, SymbolSource
-from flametap.profile.store import Profile
 from flametap.recording.chunks import Chunk
+from flametap.recording.names.table import SymbolTable
+from flametap.recording.profile.store import Profile
 from flametap.recording.recording import Process, Recording
 from flametap.recording.writer import RecordingWriter
-from flametap.symbols.names.table import SymbolTable
 from flametap.wire import abi
 from profiles import EPOLL_WAIT, apply
 

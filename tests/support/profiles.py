@@ -9,8 +9,8 @@ from typing import Any
 import wire
 from flametap.linux.syscalls import KERNEL
 from flametap.model import Clock, Frame, FrameKind, Function, Verdict
-from flametap.profile.store import Profile
-from flametap.symbols.names.table import SymbolTable
+from flametap.recording.names.table import SymbolTable
+from flametap.recording.profile.store import Profile
 from flametap.tree.calltree import CallTree
 from flametap.wire.decoder import Decoder
 
@@ -162,7 +162,7 @@ def naive_stacks(
     profile: Profile, table: SymbolTable, clock: Clock, by_thread: bool
 ) -> dict[tuple[Function, ...], int]:
     """The same, put together one stack at a time."""
-    from flametap.profile import stacks
+    from flametap.recording.profile import stacks
     from flametap.tree import own_frames
 
     trie = profile.trie()

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import wire
 from flametap.model import MANAGED, Clock, Frame, FrameKind, Function, Verdict
-from flametap.profile import stacks
-from flametap.profile.store import Profile
+from flametap.recording.names.table import SymbolTable
+from flametap.recording.profile import stacks
+from flametap.recording.profile.store import Profile
 from flametap.symbols.interpreters.python.plumbing import is_plumbing
-from flametap.symbols.names.table import SymbolTable
 from flametap.tree import own_frames
 from flametap.tree.frame_filter import FrameFilter, Language
 from flametap.wire import abi

@@ -13,9 +13,9 @@ import wire
 from flametap.analysis.views import Views
 from flametap.code.live_code import LiveCode
 from flametap.model import Frame, FrameKind, Function, Status
-from flametap.profile.store import Profile
+from flametap.recording.names.table import SymbolTable
+from flametap.recording.profile.store import Profile
 from flametap.recording.recording import Process, Recording
-from flametap.symbols.names.table import SymbolTable
 from profiles import apply
 from python_profiles import named
 

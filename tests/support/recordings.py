@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from flametap.model import Status
-from flametap.profile.store import Profile
+from flametap.recording.names.table import SymbolTable
+from flametap.recording.profile.store import Profile
 from flametap.recording.recording import Process, Recording, ended
-from flametap.symbols.names.table import SymbolTable
 
 
 def recorded(profile: Profile, names: SymbolTable, status: Status | None = None) -> Recording:

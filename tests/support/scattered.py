@@ -6,10 +6,10 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
+from flametap.recording.names.inline_chains import Chain
 from flametap.symbols.debuginfo import symcache
 from flametap.symbols.debuginfo.job import Built, DebugJob
 from flametap.symbols.debuginfo.reader import open_symcache
-from flametap.symbols.names.inline_chains import Chain
 from flametap.symbols.resolver import ModuleResolver
 from objects import module_of, open_elf, run, symbols
 

@@ -18,6 +18,7 @@ from capabilities import find
 from elfheaders import with_sections
 from flametap.linux.elf_headers import EM_AARCH64, EM_X86_64
 from flametap.model import FrameKind
+from flametap.recording.names.inline_chains import LinesError
 from flametap.symbols.debuginfo.build_callgraph import build_calls
 from flametap.symbols.debuginfo.job import DebugJob
 from flametap.symbols.debuginfo.reader import open_symcache
@@ -33,7 +34,6 @@ from flametap.symbols.jit.perfmap import PerfMap
 from flametap.symbols.locate.debug_links import alt_link, debug_link, shown, supplement_id
 from flametap.symbols.locate.memory_image import _Loaded
 from flametap.symbols.names.demangle import demangle
-from flametap.symbols.names.inline_chains import LinesError
 from flametap.symbols.names.limits import MAX_NAME_CHARACTERS, ModuleNames
 from flametap.symbols.object.data_symbols import DataSymbols
 from flametap.symbols.object.disassembly import disassemble

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import wire
 from flametap.model import Activity
-from flametap.profile.store import Profile
-from flametap.profile.time_bins import step_ns
+from flametap.recording.profile.store import Profile
+from flametap.recording.profile.time_bins import step_ns
 from flametap.wire.decoder import Decoder
 from wire import BLOCKED, PARKED, QUEUED, RUNNING
 

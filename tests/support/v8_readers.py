@@ -9,6 +9,7 @@ from pathlib import Path
 
 from fake_memory import FakeMemory
 from flametap.linux.process_memory import MemoryReadError
+from flametap.recording.names.inline_chains import LinesError
 from flametap.symbols.debuginfo.source_map import table_of
 from flametap.symbols.debuginfo.source_map_table import SourceMapTable
 from flametap.symbols.interpreters.v8.code import read_code
@@ -27,7 +28,6 @@ from flametap.symbols.interpreters.v8.map_link import (
 from flametap.symbols.interpreters.v8.mapped_places import SourceMap
 from flametap.symbols.interpreters.v8.names import FunctionNames, V8Code
 from flametap.symbols.interpreters.v8.paths import origin_of_script
-from flametap.symbols.names.inline_chains import LinesError
 from flametap.symbols.names.limits import Budget
 from flametap.wire.abi import (
     NO_POSITION,

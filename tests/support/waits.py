@@ -5,8 +5,8 @@ from __future__ import annotations
 import wire
 from flametap.locks.wait_causes import WaitCauses
 from flametap.model import Activity, Frame, FrameKind, Function
-from flametap.profile.store import Profile
-from flametap.symbols.names.table import SymbolTable
+from flametap.recording.names.table import SymbolTable
+from flametap.recording.profile.store import Profile
 from flametap.timeline.lanes import LaneQuery, lanes
 from flametap.timeline.time_sums import TimeSums
 from flametap.wire.decoder import Decoder

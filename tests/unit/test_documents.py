@@ -28,7 +28,17 @@ FOLDERS = (
 )
 # Their READMEs list every file, once.
 ROOMS = [
-    f"profiler/{name}" for name in ("analysis", "code", "locks", "recording", "timeline", "tree")
+    f"profiler/{name}"
+    for name in (
+        "analysis",
+        "code",
+        "locks",
+        "recording",
+        "recording/names",
+        "recording/profile",
+        "timeline",
+        "tree",
+    )
 ]
 DOCUMENTS = sorted(
     path.relative_to(ROOT).as_posix() for folder in FOLDERS for path in (ROOT / folder).glob("*.md")

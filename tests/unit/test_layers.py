@@ -26,31 +26,32 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "linux": (),
     "wire": ("errors", "model"),
     # Addresses to functions.
+    "recording.names": ("model",),
     "symbols.names": ("linux", "model"),
-    "symbols.object": ("linux", "model", "symbols.names"),
+    "symbols.object": ("linux", "model", "recording.names", "symbols.names"),
     "symbols.locate": ("linux", "model", "symbols.object"),
-    "symbols.dwarf": ("linux", "symbols.locate", "symbols.names", "symbols.object"),
+    "symbols.dwarf": ("linux", "symbols.locate", "recording.names", "symbols.object"),
     "symbols.debuginfo": (
-        *("linux", "model"),
+        *("linux", "model", "recording.names"),
         *("symbols.dwarf", "symbols.locate", "symbols.names", "symbols.object"),
     ),
     "symbols.jit": (
-        *("errors", "linux", "model"),
+        *("errors", "linux", "model", "recording.names"),
         *("symbols.locate", "symbols.names", "symbols.object"),
     ),
     "symbols.interpreters": (
-        *("linux", "model", "wire"),
+        *("linux", "model", "recording.names", "wire"),
         *("symbols.debuginfo", "symbols.locate", "symbols.names", "symbols.object"),
     ),
     "symbols": (
-        *("linux", "model", "wire"),
+        *("linux", "model", "recording.names", "wire"),
         *("symbols.debuginfo", "symbols.dwarf", "symbols.interpreters", "symbols.jit"),
         *("symbols.locate", "symbols.names", "symbols.object"),
     ),
     # What was recorded, and the attach that records.
-    "profile": ("linux", "model", "wire"),
+    "recording.profile": ("linux", "model", "wire"),
     "recording": (
-        *("errors", "model", "profile", "symbols.locate", "symbols.names"),
+        *("errors", "model", "recording.names", "recording.profile", "symbols.locate"),
         *("version", "wire"),
     ),
     "inject.link": ("errors", "linux", "wire"),
@@ -61,23 +62,39 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     ),
     "safety": ("errors", "inject", "inject.frida", "linux"),
     # What readers make of a recording, by subject.
-    "tree": ("linux", "model", "profile", "recording", "symbols.interpreters", "symbols.names"),
-    "timeline": ("model", "profile"),
-    "locks": ("linux", "model", "profile", "symbols.names", "tree"),
+    "tree": (
+        "linux",
+        "model",
+        "recording.profile",
+        "recording",
+        "symbols.interpreters",
+        "recording.names",
+    ),
+    "timeline": ("model", "recording.profile"),
+    "locks": ("linux", "model", "recording.profile", "recording.names", "tree"),
     "code": (
-        *("linux", "model", "profile", "recording", "symbols", "symbols.locate"),
-        *("symbols.names", "symbols.object", "tree"),
+        *("linux", "model", "recording.profile", "recording", "symbols", "symbols.locate"),
+        *("recording.names", "symbols.object", "tree"),
     ),
     "analysis": ("code", "locks", "model", "recording", "timeline", "tree"),
     "capture": (
-        *("analysis", "code", "errors", "inject", "inject.link", "linux", "model", "profile"),
+        *(
+            "analysis",
+            "code",
+            "errors",
+            "inject",
+            "inject.link",
+            "linux",
+            "model",
+            "recording.profile",
+        ),
         *("recording", "symbols", "symbols.interpreters", "symbols.jit", "symbols.locate"),
-        *("symbols.names", "wire"),
+        *("recording.names", "wire"),
     ),
     # What people see.
     "export": (
-        *("analysis", "code", "errors", "model", "profile", "recording"),
-        *("symbols.interpreters", "symbols.names", "timeline", "tree", "version"),
+        *("analysis", "code", "errors", "model", "recording.profile", "recording"),
+        *("symbols.interpreters", "recording.names", "timeline", "tree", "version"),
     ),
     "web": (
         *("analysis", "code", "errors", "export", "locks", "model", "recording", "timeline"),
@@ -90,7 +107,14 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     ),
     "cli.commands": (
         *("agent", "analysis", "capture", "cli", "errors", "export", "linux", "locks", "model"),
-        *("profile", "recording", "safety", "symbols", "symbols.locate", "symbols.object"),
+        *(
+            "recording.profile",
+            "recording",
+            "safety",
+            "symbols",
+            "symbols.locate",
+            "symbols.object",
+        ),
         *("tree", "web"),
     ),
     "cli.main": ("cli", "errors", "version"),
@@ -112,7 +136,6 @@ BELONGS_TO: dict[str, tuple[str, ...]] = {
     "zstandard": ("recording",),
     "numpy": (
         "wire",
-        "profile",
         "recording",
         "symbols",
         "tree",

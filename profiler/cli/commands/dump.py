@@ -195,7 +195,7 @@ def _sample(capture: Capture, tids: frozenset[int], interrupts: Interrupts) -> N
 
 def _is_any_seen(capture: Capture) -> bool:
     """Return True once a thread has a stack with a function in it."""
-    from ...profile.stacks import ROOT
+    from ...recording.profile.stacks import ROOT
 
     return any(leaf is not None and leaf[0] != ROOT for leaf in _newest_leaves(capture).values())
 
@@ -234,7 +234,7 @@ def read_stacks(capture: Capture, shown: FrameFilter) -> list[ThreadStack]:
     """
     from ...linux.syscalls import syscall_name
     from ...locks.held_waits import HeldWaits
-    from ...profile.stacks import ROOT
+    from ...recording.profile.stacks import ROOT
     from ...tree.shown_frames import StackReader
 
     newest = _newest_leaves(capture)
@@ -300,7 +300,7 @@ def _newest_leaves(capture: Capture) -> dict[int, tuple[int, int] | None]:
     stack; to None if it has no stack. One without functions counts only if there is no other: a
     thread that is just being woken has none.
     """
-    from ...profile.stacks import ROOT, TABLE_FULL, UNATTRIBUTED
+    from ...recording.profile.stacks import ROOT, TABLE_FULL, UNATTRIBUTED
 
     timeline = capture.profile.timelines(Clock.WALL)
     newest: dict[int, tuple[int, int] | None] = {}

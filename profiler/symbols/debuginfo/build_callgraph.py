@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 
 from ...linux.elf_headers import SHT_SYMTAB, SYMBOL
+from ...recording.names.inline_chains import LinesError
 from ..dwarf.attributes import DwarfError
 from ..dwarf.callsites import read_calls
 from ..dwarf.sections import load
 from ..locate.debug_links import alt_link
-from ..names.inline_chains import LinesError
 from ..object.object_file import ObjectError, ObjectFile
 from .job import Built, DebugJob, open_input_image
 

@@ -14,10 +14,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ...model import Module
+from ...recording.names.inline_chains import LinesError, LineSource
 from ..dwarf.tail_call_graph import CallGraph
 from ..locate.module_files import TargetFiles
 from ..locate.open_file import Image, OpenFile
-from ..names.inline_chains import LinesError, LineSource
 from ..names.limits import Budgets
 from ..object.elf import ElfError, from_bytes
 from ..object.object_file import ObjectFile

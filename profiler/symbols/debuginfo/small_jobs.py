@@ -6,9 +6,9 @@ for the profiler's own process.
 
 from __future__ import annotations
 
+from ...recording.names.inline_chains import LinesError
 from ..dwarf.attributes import DwarfError
 from ..dwarf.merge import missing_parts
-from ..names.inline_chains import LinesError
 from ..object.elf import ElfFile
 from ..object.object_file import ObjectError
 from .job import Built, DebugJob, OpenNamed, open_input_image, split_places

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..names.inline_chains import LinesError
+from ...recording.names.inline_chains import LinesError
 from .job import Built, DebugJob, open_input
 from .source_map_table import COLUMNS, NONE, pack
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..names.inline_chains import LinesError
+from ...recording.names.inline_chains import LinesError
 from ..names.limits import cut
 
 # Of the code that runs: line and column. Of the source: its number, line, column, and the number

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..names.inline_chains import (
+from ...recording.names.inline_chains import (
     Chain,
     Chains,
     LinesError,

@@ -20,12 +20,12 @@ from symbolic.debuginfo import Archive
 from symbolic.exceptions import SymbolicError
 from symbolic.symcache import SYMCACHE_LATEST_VERSION, SymCache
 
+from ...recording.names.inline_chains import Chain, Chains, LinesError, SourceFrame, pack_chains
 from ..dwarf.attributes import DwarfError
 from ..dwarf.merge import is_scattered, merge
 from ..dwarf.unclaimed import unclaimed
 from ..locate.open_file import OpenFile
 from ..locate.owners import writers
-from ..names.inline_chains import Chain, Chains, LinesError, SourceFrame, pack_chains
 from ..object.object_file import ObjectError, ObjectFile
 from .job import Built, DebugJob, OpenNamed, open_input, open_input_image, split_places
 from .stacked_symcache import pack

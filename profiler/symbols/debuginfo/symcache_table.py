@@ -24,7 +24,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..names.inline_chains import Chain, Chains, Indexes, LinesError, unpack_chains
+from ...recording.names.inline_chains import Chain, Chains, Indexes, LinesError, unpack_chains
 from ..names.limits import cut
 
 VERSIONS = (8, 9)

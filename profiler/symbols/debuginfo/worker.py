@@ -31,8 +31,8 @@ from typing import Any
 
 from ...linux import out_of_memory, sandbox
 from ...linux.raw_syscall import raw_syscall
+from ...recording.names.inline_chains import LinesError
 from ..locate.open_file import OpenFile, Root
-from ..names.inline_chains import LinesError
 from .job import CALLS, MINI_SYMBOLS, MISSING_PARTS, OPENED, SOURCE_MAP, Built, DebugJob, OpenNamed
 
 MAX_MESSAGE_BYTES = 1 << 16

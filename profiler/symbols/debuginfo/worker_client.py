@@ -22,8 +22,8 @@ from dataclasses import replace
 
 from ...linux import procfs
 from ...linux.helper_process import start as start_process
+from ...recording.names.inline_chains import LinesError
 from ..locate.open_file import OpenFile
-from ..names.inline_chains import LinesError
 from .job import Built, DebugJob
 from .worker import MAX_MESSAGE_BYTES, MAX_NOTE
 

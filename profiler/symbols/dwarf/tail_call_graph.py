@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..names.inline_chains import LinesError
+from ...recording.names.inline_chains import LinesError
 
 # The target of a call that leads to none of the file's functions.
 UNKNOWN = -1  # through a pointer

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..names.inline_chains import UNCLAIMED, Chain
+from ...recording.names.inline_chains import UNCLAIMED, Chain
 from ..object.object_file import ObjectFile
 from ..object.symtab import symbol_rows
 from . import constants as dw

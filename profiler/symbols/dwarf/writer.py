@@ -22,7 +22,7 @@ from ...linux.elf_headers import (
     SHT_PROGBITS,
     SHT_STRTAB,
 )
-from ..names.inline_chains import UNCLAIMED
+from ...recording.names.inline_chains import UNCLAIMED
 from . import constants as dw
 from .attributes import DwarfError, Values
 

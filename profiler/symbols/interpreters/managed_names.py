@@ -15,10 +15,10 @@ import time
 from collections.abc import Iterable, Sequence
 
 from ...model import MANAGED, SymbolSource
+from ...recording.names.table import SymbolTable
 from ...wire.events import Code
 from ..locate.open_file import Root
 from ..names.limits import Budgets
-from ..names.table import SymbolTable
 from .found import HOTSPOT, RUBY, V8, FoundInterpreter
 from .hotspot.names import JavaCode, JavaNames
 from .hotspot.routines import Routine

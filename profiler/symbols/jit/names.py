@@ -24,8 +24,8 @@ from __future__ import annotations
 import re
 
 from ...model import Frame, FrameKind, Function
+from ...recording.names.table import JIT_MODULE
 from ..names.demangle import demangle
-from ..names.table import JIT_MODULE
 
 MAX_NAME_CHARACTERS = 400
 NUMBA_MODULE = "numba"

@@ -21,7 +21,7 @@ import numpy as np
 
 from ...linux.procfs import PROC
 from ...model import Frame, Function, Module, RawFrame, SymbolSource
-from ..names.table import JIT_MODULE, SymbolTable, unnamed_function
+from ...recording.names.table import JIT_MODULE, SymbolTable, unnamed_function
 from .code_ranges import ANY_TIME_NS
 from .code_reader import CodeReader
 from .files import JitFiles, is_jitdump

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...linux.elf_headers import SHF_EXECINSTR, SHT_NOBITS, SHT_SYMTAB
+from ...recording.names.inline_chains import Indexes
 from ..names.demangle import strip_clone
-from ..names.inline_chains import Indexes
 from ..names.limits import MAX_MODULE_CHARACTERS, Budget
 from .elf import ElfError
 from .macho import MachOFile

@@ -12,7 +12,7 @@ import wire
 from flametap.capture.intake import LATER_S, SOON_S, Intake
 from flametap.errors import FlametapError
 from flametap.model import Clock
-from flametap.profile.store import Profile
+from flametap.recording.profile.store import Profile
 from flametap.wire.abi import RING_BYTES, THREAD_EXITED
 from flametap.wire.decoder import Decoder
 from flametap.wire.events import joined

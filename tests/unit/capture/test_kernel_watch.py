@@ -9,8 +9,8 @@ import pytest
 import wire
 from flametap.capture import kernel_watch
 from flametap.capture.kernel_watch import KernelWatch
-from flametap.profile.store import Profile
-from flametap.symbols.names.table import SymbolTable
+from flametap.recording.names.table import SymbolTable
+from flametap.recording.profile.store import Profile
 from flametap.wire import abi
 from profiles import apply
 

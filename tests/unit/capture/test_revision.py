@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 import wire
 from flametap.capture.live import Capture
 from flametap.model import Frame, Function
-from flametap.profile.store import Profile
+from flametap.recording.names.table import SymbolTable
+from flametap.recording.profile.store import Profile
 from flametap.recording.revision import Revision
-from flametap.symbols.names.table import SymbolTable
 from flametap.wire.decoder import Decoder
 
 PATIENCE_S = 120.0

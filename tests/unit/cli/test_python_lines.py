@@ -6,8 +6,8 @@ import wire
 from flametap.cli.python_lines import collector_lines, gil_lines
 from flametap.linux.syscalls import LOCK
 from flametap.model import Clock
-from flametap.profile.store import Profile
-from flametap.symbols.names.table import SymbolTable
+from flametap.recording.names.table import SymbolTable
+from flametap.recording.profile.store import Profile
 from flametap.tree.calltree import build
 from flametap.wire.abi import MARK_COLLECTING, MARK_LOCK_AWAITED, MARK_LOCK_HELD
 from gil_profiles import MS, NAMES, PARSE_ADDR, at, gil_profile

@@ -23,9 +23,9 @@ from flametap.cli.signals import Interrupted, Interrupts
 from flametap.cli.start import start
 from flametap.errors import NoSamplesError
 from flametap.model import Clock, Frame, FrameKind, Function, Status
-from flametap.profile.store import Profile
+from flametap.recording.names.table import SymbolTable
+from flametap.recording.profile.store import Profile
 from flametap.recording.recording import Process, Recording
-from flametap.symbols.names.table import SymbolTable
 from flametap.tree.calltree import CallTree
 from profiles import apply
 from python_profiles import named

@@ -13,9 +13,9 @@ from flametap.code import code_view
 from flametap.code.code_view import CodeView
 from flametap.code.live_code import LiveCode
 from flametap.model import Clock, Frame, FrameKind, Function, RawFrame
-from flametap.profile.store import Profile
+from flametap.recording.names.table import SymbolTable
+from flametap.recording.profile.store import Profile
 from flametap.recording.recording import Process
-from flametap.symbols.names.table import SymbolTable
 from flametap.symbols.symbolizer import Symbolizer
 from flametap.tree.selection import Selection
 from objects import compile_object, module_of, open_elf, symbols

@@ -14,8 +14,8 @@ from flametap.code.function_weights import address_weights, line_weights, places
 from flametap.code.module_shares import module_shares
 from flametap.code.node_weights import node_weights
 from flametap.model import Clock, Frame, FrameKind, Function, RawFrame
-from flametap.profile.store import Profile
-from flametap.symbols.names.table import SymbolTable
+from flametap.recording.names.table import SymbolTable
+from flametap.recording.profile.store import Profile
 from flametap.tree.selection import Selection
 from profiles import INLINED, MAIN, WORK, apply, random_profile, small_profile
 

@@ -16,9 +16,9 @@ from flametap.export.firefox_tables import Tables
 from flametap.export.leaf_stacks import LeafStacks
 from flametap.export.request import ExportRequest
 from flametap.model import Clock, Frame, FrameKind, Function, Status
-from flametap.profile.roster import Roster
-from flametap.profile.store import Profile
-from flametap.symbols.names.table import SymbolTable
+from flametap.recording.names.table import SymbolTable
+from flametap.recording.profile.roster import Roster
+from flametap.recording.profile.store import Profile
 from flametap.tree.frame_filter import FrameFilter
 from flametap.tree.selection import Selection, Span
 from gil_profiles import gil_profile

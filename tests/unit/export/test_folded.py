@@ -13,8 +13,8 @@ import pytest
 from flametap.export import folded
 from flametap.export.request import ExportRequest
 from flametap.model import Clock, Frame, Function
-from flametap.profile.store import Profile
-from flametap.symbols.names.table import SymbolTable
+from flametap.recording.names.table import SymbolTable
+from flametap.recording.profile.store import Profile
 from flametap.tree.selection import Selection
 from profiles import MAIN_ADDR, NAMES, name_addresses, random_profile, small_profile
 from recordings import recorded

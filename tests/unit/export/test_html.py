@@ -16,9 +16,9 @@ from flametap.code import code_view, live_code
 from flametap.export import html
 from flametap.export.request import ExportRequest
 from flametap.model import Clock, Frame, Function, Status
-from flametap.profile.store import Profile
+from flametap.recording.names.table import SymbolTable
+from flametap.recording.profile.store import Profile
 from flametap.symbols.locate.source_text import SourceText
-from flametap.symbols.names.table import SymbolTable
 from flametap.tree.packed_tree import leb128
 from flametap.tree.selection import Selection, Span
 from profiles import MAIN_ADDR, NAMES, naive_stacks, random_profile, small_profile

@@ -15,8 +15,8 @@ from flametap import __version__
 from flametap.export import speedscope
 from flametap.export.request import ExportRequest
 from flametap.model import Clock, Status
-from flametap.profile.store import Profile
-from flametap.symbols.names.table import SymbolTable
+from flametap.recording.names.table import SymbolTable
+from flametap.recording.profile.store import Profile
 from flametap.tree.selection import Selection
 from profiles import SMALL_MAIN, SMALL_POOL, random_profile, small_profile
 from recordings import recorded

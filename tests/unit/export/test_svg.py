@@ -17,8 +17,8 @@ from flametap.export import svg
 from flametap.export.palette import box_color, root_color, run_color
 from flametap.export.request import ExportRequest
 from flametap.model import Clock, Frame, FrameKind, Function, Status
-from flametap.profile.store import Profile
-from flametap.symbols.names.table import SymbolTable
+from flametap.recording.names.table import SymbolTable
+from flametap.recording.profile.store import Profile
 from flametap.tree.selection import Selection, Span
 from profiles import MAIN_ADDR, NAMES, random_profile, small_profile
 from recordings import recorded

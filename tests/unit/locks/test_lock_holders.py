@@ -8,8 +8,8 @@ import wire
 from flametap.locks.held_waits import HeldWaits
 from flametap.locks.lock_places import LockPlace, lock_places
 from flametap.model import Frame
-from flametap.profile.store import Profile
-from flametap.symbols.names.table import SymbolTable
+from flametap.recording.names.table import SymbolTable
+from flametap.recording.profile.store import Profile
 from flametap.tree.selection import EVERYTHING, Selection, Span
 from flametap.wire.decoder import Decoder, ProtocolError
 from time_rows import FUTEX

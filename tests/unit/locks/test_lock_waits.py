@@ -8,8 +8,8 @@ import pytest
 
 from flametap.locks.lock_waits import lock_share, lock_waits
 from flametap.model import Clock
-from flametap.profile.store import Profile
-from flametap.symbols.names.table import SymbolTable
+from flametap.recording.names.table import SymbolTable
+from flametap.recording.profile.store import Profile
 from flametap.tree.calltree import build
 from flametap.tree.frame_filter import FrameFilter, Language
 from flametap.tree.selection import EVERYTHING, Selection

@@ -12,7 +12,7 @@ from flametap.recording import kept_code
 from flametap.recording.chunks import Chunk
 from flametap.recording.code_source import CodeRow
 from flametap.recording.kept_code import CODE, NO_TEXT, NOT_KEPT, TEXT, KeptCode
-from flametap.symbols.names.table import SymbolTable
+from flametap.recording.names.table import SymbolTable
 
 WORK = Function("work", "prog", "/src/work.c")
 ADDRS = np.array([0x1000], np.int64)

@@ -13,12 +13,12 @@ import pytest
 
 from flametap.errors import InputError
 from flametap.model import Clock
-from flametap.profile.store import Profile
 from flametap.recording import contents, merged_places, merging
 from flametap.recording.chunks import Chunk
 from flametap.recording.code_source import CodeRow
 from flametap.recording.kept_code import TEXT, listing_chunk
 from flametap.recording.opened import open_recording
+from flametap.recording.profile.store import Profile
 from flametap.recording.recording import Recording
 from flametap.recording.summary import title
 from made_recordings import NOON_S, SECOND, Made, sums

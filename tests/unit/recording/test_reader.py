@@ -14,12 +14,12 @@ import pytest
 import wire
 from flametap.errors import InputError
 from flametap.model import Clock, Status
-from flametap.profile.store import Profile
 from flametap.recording import chunks, contents, reader, writer
 from flametap.recording.chunks import Chunk, ChunkReader
+from flametap.recording.names.table import SymbolTable
+from flametap.recording.profile.store import Profile
 from flametap.recording.reader import CUT_OFF, Loaded, load
 from flametap.recording.writer import RecordingWriter
-from flametap.symbols.names.table import SymbolTable
 from profiles import EPOLL_WAIT, MAIN_ADDR, WAIT_ADDR, WORK_ADDR, apply, name_addresses
 from recordings import recorded
 

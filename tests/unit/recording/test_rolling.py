@@ -11,11 +11,11 @@ import pytest
 
 import wire
 from flametap.model import Clock, Frame, Function, Status
-from flametap.profile.store import Profile
+from flametap.recording.names.table import SymbolTable
+from flametap.recording.profile.store import Profile
 from flametap.recording.reader import Loaded, load
 from flametap.recording.rolling import PIECES, RollingFile
 from flametap.recording.writer import RecordingWriter
-from flametap.symbols.names.table import SymbolTable
 from profiles import apply
 from recordings import recorded
 

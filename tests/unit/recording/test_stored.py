@@ -13,12 +13,12 @@ import wire
 from flametap.analysis.views import views_of
 from flametap.errors import InputError
 from flametap.model import Activity, Clock
-from flametap.profile.store import Profile
 from flametap.recording import opened, sums_writer
+from flametap.recording.names.table import SymbolTable
 from flametap.recording.opened import open_recording
+from flametap.recording.profile.store import Profile
 from flametap.recording.recording import Recording
 from flametap.recording.writer import RecordingWriter
-from flametap.symbols.names.table import SymbolTable
 from flametap.timeline.heat import HeatQuery
 from flametap.timeline.lanes import LaneQuery
 from flametap.timeline.time_sums import TimeSums

@@ -11,7 +11,7 @@ import pytest
 
 import damage
 from flametap.model import RawFrame
-from flametap.symbols.names.table import SymbolTable
+from flametap.recording.names.table import SymbolTable
 from flametap.symbols.symbolizer import Symbolizer
 from objects import compile_object, module_of, open_elf, symbols
 

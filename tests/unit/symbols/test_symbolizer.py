@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from flametap.model import FrameKind, Module, RawFrame
+from flametap.recording.names.table import SymbolTable
 from flametap.symbols.debuginfo.job import Built
 from flametap.symbols.debuginfo.worker_client import Worker
 from flametap.symbols.locate.packages import Packages
-from flametap.symbols.names.table import SymbolTable
 from flametap.symbols.resolver import ModuleResolver
 from flametap.symbols.symbolizer import Symbolizer
 from objects import compile_object, module_of, open_elf, split_debug, symbols

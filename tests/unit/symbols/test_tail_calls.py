@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 
 from flametap.model import FrameKind, RawFrame
+from flametap.recording.names.inline_chains import LinesError
+from flametap.recording.names.table import SymbolTable
 from flametap.symbols.debuginfo.build_callgraph import build_calls
 from flametap.symbols.debuginfo.job import DebugJob
 from flametap.symbols.debuginfo.reader import DebugInfo
 from flametap.symbols.dwarf.tail_call_graph import ELSEWHERE, UNKNOWN, CallGraph, pack
-from flametap.symbols.names.inline_chains import LinesError
-from flametap.symbols.names.table import SymbolTable
 from flametap.symbols.object.call_target import UNKNOWN_GOAL, call_goal
 from flametap.symbols.symbolizer import Symbolizer
 from objects import module_of, run, symbols

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from flametap.model import Activity
-from flametap.profile import intervals
-from flametap.profile.store import Profile
-from flametap.profile.time_bins import step_ns
-from flametap.profile.wait_rows import SHORTEST_NS, WAIT_ROWS, wait_row
+from flametap.recording.profile import intervals
+from flametap.recording.profile.store import Profile
+from flametap.recording.profile.time_bins import step_ns
+from flametap.recording.profile.wait_rows import SHORTEST_NS, WAIT_ROWS, wait_row
 from flametap.timeline import time_parts
 from flametap.timeline.heat import Heat, HeatQuery, heat
 from flametap.timeline.heat_sums import (

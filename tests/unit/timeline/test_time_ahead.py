@@ -7,9 +7,9 @@ import random
 import pytest
 
 import wire
-from flametap.profile import intervals
-from flametap.profile.interval_chunk import Block
-from flametap.profile.store import Profile
+from flametap.recording.profile import intervals
+from flametap.recording.profile.interval_chunk import Block
+from flametap.recording.profile.store import Profile
 from flametap.timeline.heat import HeatQuery, heat
 from flametap.timeline.lanes import LaneQuery, lanes
 from flametap.timeline.time_ahead import TimeAhead

@@ -10,10 +10,10 @@ import pytest
 
 import wire
 from flametap.model import Activity, Clock
-from flametap.profile import intervals
-from flametap.profile.cell_keys import HOLDING, SLOTS
-from flametap.profile.store import Profile
-from flametap.profile.time_bins import STEP_NS, bins, level_for, step_ns, sums
+from flametap.recording.profile import intervals
+from flametap.recording.profile.cell_keys import HOLDING, SLOTS
+from flametap.recording.profile.store import Profile
+from flametap.recording.profile.time_bins import STEP_NS, bins, level_for, step_ns, sums
 from flametap.timeline import time_parts
 from flametap.timeline.lanes import FULL, LaneQuery, Lanes, lanes
 from flametap.timeline.time_sums import TimeSums, TimeView

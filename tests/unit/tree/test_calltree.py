@@ -9,8 +9,8 @@ import pytest
 
 import wire
 from flametap.model import Clock, Frame, FrameKind, Function
-from flametap.profile.store import Profile
-from flametap.symbols.names.table import SymbolTable
+from flametap.recording.names.table import SymbolTable
+from flametap.recording.profile.store import Profile
 from flametap.tree import calltree, own_frames
 from flametap.tree.calltree import CallTree
 from flametap.tree.merge import merge

@@ -10,8 +10,8 @@ import wire
 from flametap.code.module_shares import module_shares
 from flametap.code.node_weights import node_weights
 from flametap.model import Clock, Frame, Function
-from flametap.profile.store import Profile
-from flametap.symbols.names.table import SymbolTable
+from flametap.recording.names.table import SymbolTable
+from flametap.recording.profile.store import Profile
 from flametap.tree.calltree import CallTree, build
 from flametap.tree.collector_share import collector_share
 from flametap.tree.frame_filter import FrameFilter, Language

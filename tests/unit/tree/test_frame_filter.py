@@ -12,9 +12,9 @@ from flametap.code.function_weights import line_weights, places
 from flametap.code.module_shares import module_shares
 from flametap.code.node_weights import node_weights
 from flametap.model import MANAGED, Clock, Frame, FrameKind, Function
-from flametap.profile.stacks import ROOT, TRUNCATED
-from flametap.profile.store import Profile
-from flametap.symbols.names.table import GUESS
+from flametap.recording.names.table import GUESS
+from flametap.recording.profile.stacks import ROOT, TRUNCATED
+from flametap.recording.profile.store import Profile
 from flametap.tree import calltree, own_frames
 from flametap.tree.frame_filter import FrameFilter, Language, traits
 from flametap.tree.selection import Selection

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from flametap.model import Clock, Frame, Function
-from flametap.profile.store import Profile
-from flametap.symbols.names.table import SymbolTable
+from flametap.recording.names.table import SymbolTable
+from flametap.recording.profile.store import Profile
 from flametap.tree import calltree, tree_builder
 from flametap.tree.calltree import CallTree
 from flametap.tree.comparison import join

@@ -15,13 +15,13 @@ import posixpath
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from ....recording.names.inline_chains import LinesError
 from ...debuginfo.job import SOURCE_MAP, DebugJob
 from ...debuginfo.source_map import MAX_MAP_BYTES
 from ...debuginfo.source_map_table import SourceMapTable
 from ...debuginfo.worker_client import Worker
 from ...locate.open_file import OpenFile, Root
 from ...locate.source_text import SourceText, lines_of
-from ...names.inline_chains import LinesError
 from ...names.limits import Budget
 from ...object.object_file import ObjectError
 from ..request_thread import RequestThread

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from symbolic.sourcemap import SourceMapView
 
+from flametap.recording.names.inline_chains import LinesError
 from flametap.symbols.debuginfo import source_map
 from flametap.symbols.debuginfo.job import SOURCE_MAP, DebugJob
 from flametap.symbols.debuginfo.source_map import MAX_MAP_BYTES, decode, table_of
 from flametap.symbols.debuginfo.source_map_table import NONE, Origin, SourceMapTable
 from flametap.symbols.debuginfo.worker_client import Worker
-from flametap.symbols.names.inline_chains import LinesError
 
 PROJECT = Path(__file__).parents[3] / "data" / "typescript"
 MAPS = sorted(path.relative_to(PROJECT) for path in PROJECT.glob("*/*.js.map"))

@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 from flametap.model import FrameKind
+from flametap.recording.names.inline_chains import LinesError
 from flametap.symbols.debuginfo import symcache
 from flametap.symbols.debuginfo.disk_cache import DiskCache, EntryKeys, default_dir
 from flametap.symbols.debuginfo.symcache_table import VERSIONS, SymcacheTable
 from flametap.symbols.locate.module_files import TargetFiles
 from flametap.symbols.locate.open_file import OpenFile
 from flametap.symbols.names.demangle import demangle
-from flametap.symbols.names.inline_chains import LinesError
 from flametap.symbols.resolver import ModuleResolver
 from objects import compile_object, module_of, open_elf, run, symbols
 

@@ -14,12 +14,12 @@ import pytest
 
 import kernel
 from flametap.model import RawFrame
+from flametap.recording.names.inline_chains import LinesError
+from flametap.recording.names.table import SymbolTable
 from flametap.symbols.debuginfo import worker_client
 from flametap.symbols.debuginfo.job import DebugJob
 from flametap.symbols.debuginfo.symcache_table import SymcacheTable
 from flametap.symbols.debuginfo.worker_client import Worker
-from flametap.symbols.names.inline_chains import LinesError
-from flametap.symbols.names.table import SymbolTable
 from flametap.symbols.symbolizer import Symbolizer
 from harm import HARM, harmful
 from objects import compile_object, module_of, open_elf, symbols
@@ -229,7 +229,7 @@ import sys
 from flametap.symbols.debuginfo import worker
 from flametap.symbols.debuginfo.job import CALLS, MINI_SYMBOLS, MISSING_PARTS, SYMCACHE, DebugJob
 from flametap.symbols.locate.open_file import OpenFile
-from flametap.symbols.names.inline_chains import LinesError
+from flametap.recording.names.inline_chains import LinesError
 worker._import_readers()
 before = set(sys.modules)
 for wants in (SYMCACHE, CALLS, MINI_SYMBOLS, MISSING_PARTS):
@@ -248,7 +248,7 @@ def test_host_reads_symcaches_without_native_code(program: Path, tmp_path: Path)
 import sys
 from pathlib import Path
 from flametap.model import Module, RawFrame
-from flametap.symbols.names.table import SymbolTable
+from flametap.recording.names.table import SymbolTable
 from flametap.symbols.symbolizer import Symbolizer
 table = SymbolTable()
 one = Symbolizer(table, None, cache_dir=Path(sys.argv[2]))

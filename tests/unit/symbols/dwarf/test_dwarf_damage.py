@@ -10,6 +10,13 @@ from pathlib import Path
 import pytest
 
 import scattered
+from flametap.recording.names.inline_chains import (
+    Chain,
+    Chains,
+    LinesError,
+    SourceFrame,
+    pack_chains,
+)
 from flametap.symbols.debuginfo import symcache
 from flametap.symbols.debuginfo.job import DebugJob
 from flametap.symbols.debuginfo.reader import open_symcache
@@ -21,7 +28,6 @@ from flametap.symbols.dwarf.merge import Merged, merge
 from flametap.symbols.dwarf.sections import load
 from flametap.symbols.dwarf.split import SplitPlaces
 from flametap.symbols.dwarf.units import DwarfFile
-from flametap.symbols.names.inline_chains import Chain, Chains, LinesError, SourceFrame, pack_chains
 from flametap.symbols.object.elf import from_bytes
 from flametap.symbols.object.object_file import ObjectError
 from objects import open_elf, symbols

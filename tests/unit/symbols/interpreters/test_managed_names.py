@@ -12,6 +12,7 @@ import pytest
 from flametap.linux.file_rights import ProcessUser
 from flametap.linux.process_memory import ProcessMemory
 from flametap.model import MANAGED, Frame, FrameKind, Function, RawFrame
+from flametap.recording.names.table import SymbolTable
 from flametap.symbols.interpreters.found import V8, FoundInterpreter
 from flametap.symbols.interpreters.managed_names import ManagedNames
 from flametap.symbols.interpreters.python.names import GONE
@@ -19,7 +20,6 @@ from flametap.symbols.interpreters.recipe import Recipe
 from flametap.symbols.interpreters.search import find_interpreters
 from flametap.symbols.locate.open_file import OURS, Root
 from flametap.symbols.names.limits import LEFT_OUT, Budget, Budgets
-from flametap.symbols.names.table import SymbolTable
 from flametap.symbols.symbolizer import Symbolizer
 from flametap.wire.abi import NO_POSITION, V8_CODE_IS_REGEXP, V8_KIND_SHIFT
 from flametap.wire.events import Code, CodePart

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from flametap.model import FrameKind
+from flametap.recording.names.table import JIT_MODULE
 from flametap.symbols.jit.names import MAX_NAME_CHARACTERS, NUMBA_MODULE, frames_of
-from flametap.symbols.names.table import JIT_MODULE
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ import pytest
 from fakeproc import FakeProc
 from flametap.linux import procfs
 from flametap.model import FrameKind, Module, RawFrame, SymbolSource
+from flametap.recording.names.table import JIT_MODULE, SymbolTable
 from flametap.symbols.jit import names_thread
 from flametap.symbols.jit.names_thread import JitNames
-from flametap.symbols.names.table import JIT_MODULE, SymbolTable
 from flametap.symbols.symbolizer import Symbolizer
 from jitdumps import debug_info, header, load
 from running import wait_until

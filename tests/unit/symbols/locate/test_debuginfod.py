@@ -14,6 +14,7 @@ import pytest
 from debuginfodserver import Request, Server, serving
 from flametap.cli.main import run as run_command
 from flametap.model import Frame, RawFrame
+from flametap.recording.names.table import SymbolTable
 from flametap.symbols.locate.debuginfod import (
     FEDERATION,
     Debuginfod,
@@ -28,7 +29,6 @@ from flametap.symbols.locate.debuginfod_cache import (
 )
 from flametap.symbols.locate.download import Limits
 from flametap.symbols.locate.module_files import FilesError, TargetFiles
-from flametap.symbols.names.table import SymbolTable
 from flametap.symbols.object.elf import from_bytes
 from flametap.symbols.symbolizer import Symbolizer
 from objects import compile_object, module_of, open_elf, run, split_debug, symbols

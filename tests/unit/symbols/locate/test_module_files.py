@@ -12,12 +12,12 @@ import pytest
 
 from elfheaders import with_sections
 from flametap.model import Module, RawFrame
+from flametap.recording.names.table import SymbolTable
 from flametap.symbols.locate.debug_links import AltLink, alt_link, supplement_id
 from flametap.symbols.locate.memory_image import VDSO_PATH
 from flametap.symbols.locate.module_files import FilesError, TargetFiles
 from flametap.symbols.locate.open_file import OURS, OpenFile, Root, open_image
 from flametap.symbols.locate.symbol_dirs import breakpad_id
-from flametap.symbols.names.table import SymbolTable
 from flametap.symbols.object.elf import from_bytes
 from flametap.symbols.object.symtab import SymbolIndex
 from flametap.symbols.symbolizer import Symbolizer

@@ -10,7 +10,7 @@ import pytest
 
 from flametap.linux.syscalls import KERNEL, syscall_name, syscall_number
 from flametap.model import RawFrame
-from flametap.symbols.names.table import SymbolTable
+from flametap.recording.names.table import SymbolTable
 from flametap.symbols.object.kernel_entry import BEFORE_BYTES, CODE_BYTES, call_number
 from flametap.symbols.symbolizer import Symbolizer
 from objects import compile_object, module_of, run, symbols

@@ -14,13 +14,13 @@ import pytest
 import appleshapes
 from appleshapes import ARCHES, PATH
 from flametap.model import Frame, FrameKind, Module, RawFrame
+from flametap.recording.names.table import SymbolTable
 from flametap.symbols.advice import advice
 from flametap.symbols.debuginfo import symcache
 from flametap.symbols.debuginfo.symcache_table import SymcacheTable
 from flametap.symbols.locate.module_files import FilesError, TargetFiles
 from flametap.symbols.locate.open_file import open_image
 from flametap.symbols.names.demangle import demangle
-from flametap.symbols.names.table import SymbolTable
 from flametap.symbols.object.loaded_image import LoadedImage
 from flametap.symbols.object.macho import MachOFile, fat_slices
 from flametap.symbols.object.macho_symbols import StubNames, function_symbols, has_debug_map

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..linux.syscalls import LOCK
-from ..model import LockState, ThreadState
-from ..wire.abi import MARK_COLLECTING, MARK_LOCK
+from ...linux.syscalls import LOCK
+from ...model import LockState, ThreadState
+from ...wire.abi import MARK_COLLECTING, MARK_LOCK
 from .intervals import CellWeights
 from .totals import by_thread
 

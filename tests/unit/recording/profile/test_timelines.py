@@ -8,8 +8,8 @@ import pytest
 
 import wire
 from flametap.model import Clock
-from flametap.profile import intervals
-from flametap.profile.store import Profile
+from flametap.recording.profile import intervals
+from flametap.recording.profile.store import Profile
 from profiles import apply, random_profile
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..model import LockState
+from ...model import LockState
 from .interval_chunk import AnyChunk, Block, cut
 from .intervals import Intervals
 from .lock_states import lock_states

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..model import ManagedVerdict, Verdict
-from ..wire.abi import MAX_FRAMES
+from ...model import ManagedVerdict, Verdict
+from ...wire.abi import MAX_FRAMES
 
 _MARKS = 8  # enum mark has three bits
 

@@ -14,9 +14,9 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from ..model import Module, Thread
-from ..wire.abi import INTERVAL_OPEN
-from ..wire.events import ModuleUpdate, ThreadUpdate
+from ...model import Module, Thread
+from ...wire.abi import INTERVAL_OPEN
+from ...wire.events import ModuleUpdate, ThreadUpdate
 from .budget import HIDDEN_THREAD_BYTES, MODULE_BYTES, THREAD_BYTES, Budget
 
 # Stands for all threads that found no room; the wire has no such id.

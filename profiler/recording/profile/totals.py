@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..model import Clock, ThreadState
+from ...model import Clock, ThreadState
 from .budget import CELL_BYTES, Budget
 from .stacks import STACK_FULL
 

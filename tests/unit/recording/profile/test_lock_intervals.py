@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from flametap.model import LockState, ThreadState
-from flametap.profile.interval_chunk import ROW_DTYPE, Chunk
-from flametap.profile.lock_intervals import MIN_STEP_NS, LockIntervals
+from flametap.recording.profile.interval_chunk import ROW_DTYPE, Chunk
+from flametap.recording.profile.lock_intervals import MIN_STEP_NS, LockIntervals
 
 N_THREADS = 5
 

@@ -9,7 +9,7 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from ..model import ManagedVerdict, Module, Verdict
+from ...model import ManagedVerdict, Module, Verdict
 from .intervals import CellWeights
 from .stacks import Stacks
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ..wire.decoder import MAX_NS
+from ...wire.decoder import MAX_NS
 
 # Of a chunk, with some slack for wide numbers.
 BYTES_A_ROW = 16

@@ -17,7 +17,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ..model import Clock
+from ...model import Clock
 from .interval_chunk import Block, Rows, block_of, cut, joined
 from .node_sums import NodeSums, is_inside
 

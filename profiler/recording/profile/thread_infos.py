@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..linux.syscalls import syscall_name
-from ..model import Clock, LockState, Thread, ThreadInfo
+from ...linux.syscalls import syscall_name
+from ...model import Clock, LockState, Thread, ThreadInfo
 from .intervals import Intervals
 from .lock_states import lock_times
 from .stacks import Stacks

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from flametap.model import Frame, FrameKind, Function, RawFrame
-from flametap.symbols.names.packed_frames import PackedFrames
-from flametap.symbols.names.table import SymbolTable, unnamed_function
+from flametap.recording.names.packed_frames import PackedFrames
+from flametap.recording.names.table import SymbolTable, unnamed_function
 
 MAIN = Function("main", "prog")
 INNER = Function("inner", "prog", "a.h", FrameKind.INLINED)

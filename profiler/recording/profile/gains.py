@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..model import Module, Thread
+from ...model import Module, Thread
 from .intervals import NewRows
 from .stack_columns import FIRST, Mark, StackColumns
 

@@ -8,7 +8,7 @@ import pytest
 
 import wire
 from flametap.model import Thread
-from flametap.profile.store import Profile
+from flametap.recording.profile.store import Profile
 from flametap.wire import abi
 from flametap.wire.decoder import Decoder
 

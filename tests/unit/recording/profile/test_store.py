@@ -11,10 +11,10 @@ import pytest
 import wire
 from flametap.linux import syscalls
 from flametap.model import Clock, RawFrame, Verdict
-from flametap.profile import intervals
-from flametap.profile.leaves import LeafWeights
-from flametap.profile.stacks import ROOT, TRUNCATED, UNATTRIBUTED
-from flametap.profile.store import Profile
+from flametap.recording.profile import intervals
+from flametap.recording.profile.leaves import LeafWeights
+from flametap.recording.profile.stacks import ROOT, TRUNCATED, UNATTRIBUTED
+from flametap.recording.profile.store import Profile
 from flametap.wire import abi
 from flametap.wire.decoder import Decoder, ProtocolError
 from wire import BLOCKED, PARKED, QUEUED, RUNNING

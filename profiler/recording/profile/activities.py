@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..linux.syscalls import KERNEL, LOCK, has_syscall, syscall_number
-from ..model import Activity, ThreadState
+from ...linux.syscalls import KERNEL, LOCK, has_syscall, syscall_number
+from ...model import Activity, ThreadState
 
 # A thread that waits in one of these waits for another thread.
 _FUTEXES = "futex futex_wait futex_waitv futex_requeue"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ..model import Thread
+from ...model import Thread
 from .cell_keys import Cells
 from .intervals import IntervalMoments, Intervals
 from .lock_states import lock_states

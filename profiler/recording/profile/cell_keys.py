@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..model import Activity, LockState, ThreadState
+from ...model import Activity, LockState, ThreadState
 from .activities import are_futex_waits, off_cpu_activities
 from .wait_stacks import WaitStacks
 

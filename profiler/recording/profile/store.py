@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from ..model import (
+from ...model import (
     Clock,
     LockState,
     Module,
@@ -29,8 +29,8 @@ from ..model import (
     Thread,
     ThreadInfo,
 )
-from ..wire.decoder import MAX_NS, ProtocolError
-from ..wire.events import Batch, are_eval, raw_frames
+from ...wire.decoder import MAX_NS, ProtocolError
+from ...wire.events import Batch, are_eval, raw_frames
 from .budget import INTERVALS_BYTES, TABLES_BYTES, Budget
 from .cell_keys import Cells
 from .gains import GainMark, Gains

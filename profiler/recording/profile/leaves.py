@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..linux.syscalls import QUEUED
-from ..model import Clock, ThreadState
+from ...linux.syscalls import QUEUED
+from ...model import Clock, ThreadState
 from .stacks import ROOT, UNATTRIBUTED
 
 

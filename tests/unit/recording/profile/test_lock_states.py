@@ -6,7 +6,7 @@ import pytest
 
 import wire
 from flametap.model import Clock, LockState
-from flametap.profile.store import Profile
+from flametap.recording.profile.store import Profile
 from flametap.wire.abi import MARK_LOCK_AWAITED, MARK_LOCK_HELD, MARK_LOCK_RELEASED
 from gil_profiles import MAIN_THREAD, MS, READER, WORKER, gil_profile
 from profiles import apply, small_profile

@@ -24,10 +24,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..linux.syscalls import QUEUED
-from ..model import Clock, ThreadState
-from ..wire.abi import INTERVAL_OPEN
-from ..wire.decoder import MAX_NS
+from ...linux.syscalls import QUEUED
+from ...model import Clock, ThreadState
+from ...wire.abi import INTERVAL_OPEN
+from ...wire.decoder import MAX_NS
 from .budget import INTERVALS_BYTES, Budget
 from .interval_chunk import (
     BYTES_A_ROW,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..model import Clock
+from ...model import Clock
 from .interval_chunk import AnyChunk, Block, cut
 from .leaves import LeafWeights
 from .totals import weigh

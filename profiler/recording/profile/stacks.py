@@ -24,8 +24,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..model import ManagedVerdict, RawFrame, Verdict
-from ..wire.abi import (
+from ...model import ManagedVerdict, RawFrame, Verdict
+from ...wire.abi import (
     FRAME_KIND_MANAGED,
     FRAME_KIND_MODULE,
     FRAME_KIND_SHIFT,
@@ -34,8 +34,8 @@ from ..wire.abi import (
     MARK_LOCK_AWAITED,
     MARK_LOCK_HELD,
 )
-from ..wire.decoder import ProtocolError
-from ..wire.events import Trace, raw_frame
+from ...wire.decoder import ProtocolError
+from ...wire.events import Trace, raw_frame
 from .budget import ADDRESS_BYTES, NODE_BYTES, STACK_BYTES, TRACE_BYTES, Budget
 from .stack_columns import Mark, StackColumns, check
 

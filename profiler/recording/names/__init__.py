@@ -1,0 +1,1 @@
+"""Keep the names of a recording: functions, lines and files of its addresses."""
