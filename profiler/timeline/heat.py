@@ -14,6 +14,7 @@ from .heat_sums import (
     CPU_LEVEL,
     ROWS_A_SECOND,
     choose,
+    column_sums,
     cpu_sums,
     wait_counts,
 )
@@ -21,6 +22,9 @@ from .lanes import FULL
 from .time_sums import TimeSums
 
 MAX_COLUMNS = 720
+# Of ``CPU_LEVEL``, in memory at once: those of 18 hours. A column of more has minutes, in which the
+# parts of a second are mostly alike: they are shown as their average.
+MAX_CPU_BINS = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -81,9 +85,13 @@ def heat(time_sums: TimeSums, query: HeatQuery) -> Heat:
     where = first * step - shift_ns, step, count
     if query.kind == "cpu":
         scale = 1 << (level - CPU_LEVEL)
-        sums = cpu_sums(view, choice, first * scale, count * scale)
-        # Several seconds in one column: their average.
-        seconds = sums.reshape(count, -1, ROWS_A_SECOND).mean(axis=1)
+        if count * scale > MAX_CPU_BINS:
+            columns = column_sums(view, choice, level, first, count) / scale
+            seconds = np.repeat(columns[:, None], ROWS_A_SECOND, axis=1)
+        else:
+            sums = cpu_sums(view, choice, first * scale, count * scale)
+            # Several seconds in one column: their average.
+            seconds = sums.reshape(count, -1, ROWS_A_SECOND).mean(axis=1)
         most = max(1.0, float(seconds.max()) / step_ns(CPU_LEVEL))
         # Square roots: with a burst on many CPUs somewhere, few busy CPUs still have levels.
         shares = np.sqrt(seconds / (most * step_ns(CPU_LEVEL)))

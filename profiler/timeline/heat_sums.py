@@ -97,6 +97,16 @@ def cpu_sums(view: TimeView, choice: Choice, first: int, n_bins: int) -> Floats:
     return found
 
 
+def column_sums(view: TimeView, choice: Choice, level: int, first: int, n_bins: int) -> Floats:
+    """Return the CPU time in bins of any level, nanoseconds; arguments as for ``cpu_sums``."""
+    together = choice.thread_ids is None
+    rows = np.full((1 if together else len(view.thread_ids), SLOTS), -1, np.int32)
+    rows[slice(None) if together else choice.wanted, Activity.CPU] = 0
+    growths = view.growths(level, first, n_bins, together=together)
+    found: Floats = bins(growths, rows.ravel(), 1, first, n_bins)[0]
+    return found
+
+
 def prepare_heat(view: TimeView, choice: Choice, part: Part) -> None:
     """Make what heat maps of a choice of threads add up for a part."""
     if _is_kept(part):

@@ -13,6 +13,7 @@ from flametap.recording.profile import intervals
 from flametap.recording.profile.store import Profile
 from flametap.recording.profile.time_bins import step_ns
 from flametap.recording.profile.wait_rows import SHORTEST_NS, WAIT_ROWS, wait_row
+from flametap.timeline import heat as heat_maps
 from flametap.timeline import time_parts
 from flametap.timeline.heat import Heat, HeatQuery, heat
 from flametap.timeline.heat_sums import (
@@ -101,6 +102,23 @@ def test_a_second_is_a_column_and_busy_cpus_are_shown() -> None:
     one = asked(profile, thread_ids=frozenset({1}))
     assert one.most == pytest.approx(1.0)
     assert one.planes == found.planes
+
+
+def test_columns_of_minutes_show_their_average(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a heat map of weeks takes gigabytes."""
+    profile = Profile()
+    rows = [
+        Row(thread, START_NS + at * SECOND, SECOND, SECOND // 2, RUNNING, -1)
+        for thread in (1, 2)
+        for at in range(0, 20, thread)
+    ]
+    apply(profile, START_NS + 20 * SECOND, sorted(rows, key=lambda row: row.t0_ns))
+    for thread_ids in (None, frozenset({1})):
+        exact = asked(profile, n_columns=5, thread_ids=thread_ids)
+        with monkeypatch.context() as patched:
+            patched.setattr(heat_maps, "MAX_CPU_BINS", 100)
+            found = asked(profile, n_columns=5, thread_ids=thread_ids)
+        assert found == exact
 
 
 def test_waits_are_sorted_by_duration_and_cause() -> None:
