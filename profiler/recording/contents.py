@@ -25,6 +25,7 @@ _MAX_FUNCTIONS = 4_000_000
 _MAX_FRAMES = 1 << 25
 _MAX_TEXT = 1 << 29  # characters of names
 _MAX_MODULE_ID = 1 << 16
+_MAX_TIME_S = 1 << 37  # the year 6325; dates end with 9999
 _NAME_COLUMNS = tuple(
     each.name
     for each in dataclasses.fields(NameGains)
@@ -73,6 +74,8 @@ def take_status(found: Loaded, chunk: Chunk) -> None:
     for name, value in facts.items():
         if not _is_like(value, getattr(example, name)):
             raise DamageError(f"the state has an impossible {name}")
+    if not 0 <= facts.get("started_s", 0) < _MAX_TIME_S:
+        raise DamageError("the state has an impossible started_s")
     found.status = Status(**facts)
     found.status.symbols = [SymbolSource(**_typed(each, _SOURCE)) for each in _list(sources)]
 

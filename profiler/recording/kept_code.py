@@ -68,7 +68,7 @@ class KeptCode:
         functions, n_lines = table.functions, 0
         for chunk in chunks:
             if chunk.kind == TEXT:
-                for each in chunk.facts.get("texts", []):
+                for each in _list(chunk.facts.get("texts", [])):
                     module, file, text = _text_of(each, MAX_LINES - n_lines)
                     n_lines += len(text.lines or ())
                     self._texts[module, file] = text
@@ -93,7 +93,17 @@ class KeptCode:
             raise LookupError(NOT_KEPT if module_id > 0 else NO_FILE)
         if "error" in chunk.facts:
             raise LookupError(str(chunk.facts["error"]))
-        return Listing(listing_rows(chunk), [str(each) for each in chunk.facts.get("notes", [])])
+        try:
+            notes = [str(each) for each in _list(chunk.facts.get("notes", []))]
+            return Listing(listing_rows(chunk), notes)
+        except (IndexError, TypeError, ValueError) as error:
+            raise LookupError("what the recording has of it is damaged") from error
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise ValueError("what should be a list is none")
+    return value
 
 
 def _text_of(value: Any, most: int) -> tuple[str, str, SourceText]:
@@ -127,9 +137,9 @@ def listing_rows(chunk: Chunk) -> list[CodeRow]:
     """Return the instructions of a chunk.
 
     Raises:
-        LookupError: they are damaged.
+        IndexError, TypeError, ValueError: they are damaged.
     """
-    texts = chunk.facts.get("texts", [])
+    texts = _list(chunk.facts.get("texts", []))
     lengths = chunk.column("bytes", "i8").tolist()
     data, at = chunk.column("data", "u1").tobytes(), 0
     columns = [
@@ -137,12 +147,9 @@ def listing_rows(chunk: Chunk) -> list[CodeRow]:
         for name in ("addr", "line", "text", "target", "file", "inlined")
     ]
     rows = []
-    try:
-        for length, (addr, line, *numbers) in zip(lengths, zip(*columns, strict=True), strict=True):
-            text, target, file, inlined = (str(texts[number]) for number in numbers)
-            code = data[at : at + length]
-            rows.append(CodeRow(addr, code, text, target, 0, 0, file, line, inlined))
-            at += length
-    except (IndexError, TypeError, ValueError) as error:
-        raise LookupError("what the recording has of it is damaged") from error
+    for length, (addr, line, *numbers) in zip(lengths, zip(*columns, strict=True), strict=True):
+        text, target, file, inlined = (str(texts[number]) for number in numbers)
+        code = data[at : at + length]
+        rows.append(CodeRow(addr, code, text, target, 0, 0, file, line, inlined))
+        at += length
     return rows

@@ -95,7 +95,11 @@ class MergedCode:
         elif "error" not in facts:
             try:
                 rows = {row.addr: row for each in (chunk, known) for row in listing_rows(each)}
-            except LookupError:  # one is damaged: the page says so of the first
+            except (
+                IndexError,
+                TypeError,
+                ValueError,
+            ):  # one is damaged: the page says so of the first
                 return
             facts["notes"] = list(dict.fromkeys((*_notes(known.facts), *_notes(facts))))
             in_order = [rows[addr] for addr in sorted(rows)]

@@ -17,6 +17,7 @@ from ..errors import InputError
 from ..model import Status
 from .chunks import Chunk, ChunkReader, DamageError
 from .contents import Loaded, gains_of, take_meta, take_names, take_status
+from .expansion import MAX_FRAMES, n_frames
 from .index import INDEX_KINDS, NODES, index_of, places_of
 from .names.table import SymbolTable
 from .profile.interval_chunk import Rows
@@ -140,6 +141,8 @@ class _Loading:
         if not found.profile.start_ns:
             why = f" ({reader.damage}, at byte {reader.end:,})" if reader.damage else ""
             raise InputError(f"{self._name} has no samples{why}", "record again")
+        if n_frames(found.profile, found.table) > MAX_FRAMES:
+            raise InputError(f"{self._name} has more frames than fit into memory", "record again")
         if found.status.state != "ended":
             found.status = _as_far_as_known(found, reader)
         elif reader.damage:

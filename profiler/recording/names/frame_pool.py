@@ -15,6 +15,8 @@ from ...model import Function
 
 Int32s = npt.NDArray[np.int32]
 _MAX_LINE = 1 << 31
+_MAX_COUNT = 1 << 10  # frames of an address; the deepest chains of inlined functions have some 100
+_MAX_CALL = 1 << 15  # system calls have numbers of 16 bits, and a sign
 
 
 @dataclass(frozen=True)
@@ -118,14 +120,17 @@ def check(gains: NameGains, at: NameMark, n_addresses: int) -> None:
         (gains.line, _MAX_LINE),
         (gains.address, n_addresses),
         (gains.kernel, n_addresses),
+        (gains.call, _MAX_CALL),
         (caller, n_addresses),
         (callee, n_addresses),
         (gains.is_named, 2),
+        (gains.count, _MAX_COUNT),
+        (gains.lost_count, _MAX_COUNT),
     ):
         if ((values < 0) | (values >= end)).any():
             raise ValueError("a name is of something that is not there")
     places = (gains.first, gains.count), (gains.lost_first, gains.lost_count)
     for first, count in places:
         stop = first.astype(np.int64) + count
-        if ((first < 0) | (count < 0) | (stop > n_frames)).any():
+        if ((first < 0) | (stop > n_frames)).any():
             raise ValueError("a name is of something that is not there")

@@ -102,6 +102,17 @@ class Roster:
                 raise ValueError("it has more modules than fit into memory")
             self.modules[module.module_id] = module
 
+    def meet(self, thread_ids: Collection[int]) -> None:
+        """Add those threads of which nothing is known but that they have intervals.
+
+        Raises:
+            ValueError: the budget does not suffice.
+        """
+        for thread_id in thread_ids:
+            is_known = thread_id in self.threads or thread_id in self.hidden
+            if not is_known and not self._add_nameless(thread_id):
+                raise ValueError("it has more threads than fit into memory")
+
     def hide(self, thread_ids: Collection[int]) -> None:
         """Remove threads that are not the target's."""
         self.hidden |= set(thread_ids)

@@ -173,7 +173,8 @@ class Profile:
             self._check_gains(gains)
             self._intervals.extend(gains.rows, self._stacks.mark.n_stacks)
             self._roster.hide(gains.hidden)
-            if gains.hidden:
+            self._roster.meet(np.unique(gains.rows.thread_id).tolist())
+            if self._roster.hidden:  # of which a file may have more intervals
                 self._intervals.hide(gains.hidden)
             self._start_ns = gains.start_ns
             self._revision += 1

@@ -79,3 +79,25 @@ def test_instructions_that_make_no_sense_are_not_shown(change: dict[str, Any]) -
     found = kept(Chunk(CODE, {**chunk.facts, **change}, chunk.columns))
     with pytest.raises(LookupError):
         found.listing(WORK, 3, ADDRS)
+
+
+@pytest.mark.parametrize("texts", [5, None, {"a": 1}])
+def test_texts_that_are_no_list_are_refused(texts: Any) -> None:
+    with pytest.raises(ValueError, match="should be a list"):
+        kept(Chunk(TEXT, {"texts": texts}))
+
+
+@pytest.mark.parametrize("facts", [{"texts": {}}, {"texts": 5}, {"notes": 5}])
+def test_damaged_instructions_are_not_there(facts: dict[str, Any]) -> None:
+    chunk = kept_code.listing_chunk({"function": 0, "module": 3}, ROWS)
+    found = kept(Chunk(CODE, {**chunk.facts, **facts}, chunk.columns))
+    with pytest.raises(LookupError, match="damaged"):
+        found.listing(WORK, 3, ADDRS)
+
+
+def test_instruction_beyond_all_addresses_is_not_there() -> None:
+    chunk = kept_code.listing_chunk({"function": 0, "module": 3}, ROWS)
+    columns = {**chunk.columns, "addr": np.array([1 << 63, 1], np.uint64)}
+    found = kept(Chunk(CODE, chunk.facts, columns))
+    with pytest.raises(LookupError, match="damaged"):
+        found.listing(WORK, 3, ADDRS)
