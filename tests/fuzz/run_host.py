@@ -2,7 +2,8 @@
 
 python tests/fuzz/run_host.py [--runs 20000] [--seed 1] [--first 0] [READER…]
 
-Each reader of ``tests/support/host_readers.py`` gets that many inputs, in a child process. A
+Each reader of ``tests/support/host_readers.py`` gets that many inputs, in a child process; one
+that takes long for each gets fewer. A
 finding is a line with its seed and number; ``--seed S --first NUMBER --runs 1 READER`` makes that
 input again, and ``--print`` shows it. Exit code 1 if there are findings.
 """
@@ -27,7 +28,9 @@ def main() -> int:
     parser.add_argument(
         "readers", nargs="*", metavar="READER", help=", ".join(host_readers.READERS)
     )
-    parser.add_argument("--runs", type=int, default=20_000, help="inputs of each reader")
+    parser.add_argument(
+        "--runs", type=int, default=20_000, help="inputs of each reader, fewer of dear ones"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="number of the first input")
     parser.add_argument("--print", action="store_true", help="show the inputs")
@@ -36,10 +39,11 @@ def main() -> int:
         chosen = host_readers.names(options.readers)
     except ValueError as error:
         parser.error(str(error))
-    numbers = range(options.first, options.first + options.runs)
     found = 0
     for name in chosen:
         reader = host_readers.READERS[name]
+        runs = max(1, options.runs // reader.cost)
+        numbers = range(options.first, options.first + runs)
         with tempfile.TemporaryDirectory(prefix="flametap-fuzz-") as folder:
             if options.print:
                 seeds = reader.seeds(Path(folder))

@@ -13,10 +13,11 @@ from nightly import nightly
 
 RUNNER = Path(__file__).with_name("run_host.py")
 TIMEOUT_S = 3600
+OPENED = 1_500  # recordings, in four seconds
 # Readers with a defect each, and what is to be found.
 DEFECTS = {
     "raise KeyError('x')": "KeyError: 'x'",
-    "while True: pass": "over a second",
+    "while True: pass": "over 1 s",
     "os.abort()": "died with wait status 0x6",
     "bytearray(1 << 31)": "MemoryError",
     "kept.append(b'x' * (300 << 20))": "MB of memory",
@@ -46,8 +47,20 @@ def test_no_input_stops_a_reader(runs: int) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    for name in host_readers.READERS:
-        assert f"{name}: {runs:,} inputs in " in done.stdout
+    for name, reader in host_readers.READERS.items():
+        assert f"{name}: {max(1, runs // reader.cost):,} inputs in " in done.stdout
+
+
+def test_no_recording_stops_what_opens_it() -> None:
+    """More inputs of one reader: a second takes hundreds, and recordings come from anywhere."""
+    done = subprocess.run(
+        [sys.executable, str(RUNNER), "recording-open", "--runs", str(OPENED), "--seed", "2"],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("defect", DEFECTS)

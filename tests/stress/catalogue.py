@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attaches
 import churn
+import damaged_files
 import databases
 import ends
 import forks
@@ -36,6 +37,7 @@ MODULES = (
     kills,
     surroundings,
     thousand,
+    damaged_files,
     zoo,
 )
 SCENARIOS = CATALOGUE

@@ -36,6 +36,7 @@ from flametap.wire.decoder import Decoder, ProtocolError
 from flametap.wire.ring import Ring
 from host_fuzzing import Reader
 from java_readers import JAVA_READERS
+from recording_readers import RECORDING_READERS
 from ruby_readers import RUBY_READERS
 from symbol_readers import SYMBOL_READERS
 from v8_readers import V8_READERS
@@ -368,6 +369,7 @@ READERS: dict[str, Reader] = {
             b" ",
         ),
     ),
+    **RECORDING_READERS,
     **SYMBOL_READERS,
     **JAVA_READERS,
     **RUBY_READERS,

@@ -1,0 +1,174 @@
+"""Open any bytes as a recording, and read all that a recording offers: the oracle of the fuzzer.
+
+What is not a recording raises ``InputError``. Whatever opens has to be read without an exception,
+its sums have to agree, and no control character may reach the terminal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import json
+import os
+import warnings
+import zlib
+
+import orjson
+
+from flametap.analysis.function_sums import top_functions
+from flametap.analysis.heat import HeatQuery
+from flametap.analysis.lanes import LaneQuery
+from flametap.analysis.selection import EVERYTHING, Selection, Span
+from flametap.analysis.tree_view import TreeIndex
+from flametap.analysis.views import Views, views_of
+from flametap.api.recording import Recording as Scripted
+from flametap.cli.commands.info import info_lines
+from flametap.cli.heaviest import heaviest_lines, nameless_lines
+from flametap.cli.python_lines import collector_lines, gil_lines
+from flametap.cli.recording import OutputOptions, symbol_lines
+from flametap.cli.streams import print_lines
+from flametap.cli.top_table import table_lines
+from flametap.errors import InputError
+from flametap.export import FORMATS
+from flametap.export.request import ExportRequest
+from flametap.model import Clock
+from flametap.recording.opened import open_recording
+from flametap.recording.recording import Recording
+from page_asking import ask
+
+FUNCTIONS = 6  # of which lines and instructions are asked for
+JSON_FORMATS = ("speedscope", "firefox")
+DEAR_FORMATS = {"html": 50, "svg": 8, "firefox": 4}  # written of one input in so many
+
+
+@functools.cache
+def _descriptor() -> int:
+    return os.memfd_create("recording")
+
+
+def opened(data: bytes) -> Recording:
+    """Open some bytes as the file of a recording. Raises InputError."""
+    descriptor = _descriptor()
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, data, 0)
+    return open_recording(f"/proc/self/fd/{descriptor}")
+
+
+def open_only(data: bytes) -> None:
+    """Open some bytes, and ask for next to nothing. Raises InputError."""
+    recording = opened(data)
+    assert recording.status().is_final
+    assert recording.process.profile.duration_ns >= 0
+
+
+def open_and_read(data: bytes) -> None:
+    """Open some bytes, and ask for all that a recording has. Raises InputError."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # Python prints them to the terminal
+        _open_and_read(data)
+
+
+def _open_and_read(data: bytes) -> None:
+    chance = zlib.crc32(data)
+    recording = opened(data)
+    _check_sums(recording)
+    _print(recording, len(data))
+    _look(views_of(recording), recording)
+    _script(recording)
+    _export(recording, list(Clock)[chance % 3], chance)
+    for path, status, answer in ask(views_of(recording), chance):
+        assert status in (200, 400, 404, 413), (path, status, answer[:300])
+        if not path.startswith("/api/export"):
+            orjson.loads(answer)
+
+
+def _check_sums(recording: Recording) -> None:
+    profile, views = recording.process.profile, views_of(recording)
+    threads = views.threads()
+    for clock in Clock:
+        tree = views.tree(Selection(clock))
+        total = int(tree.total_ns[0])
+        assert total == int(tree.self_ns.sum()) == profile.leaf_weights(clock).total
+        of_threads = sum(getattr(each, f"{clock.name.lower()}_ns") for each in threads)
+        assert total == of_threads, f"{clock.value}: {total} in trees, {of_threads} in threads"
+        assert int(tree.self_ns.min()) >= 0
+        index = TreeIndex(tree)
+        top = top_functions(index, 0, len(tree.functions))
+        assert int(top.self_ns.sum()) == total - int(tree.self_ns[0])
+        assert int(top.total_ns.max(initial=0)) <= total
+
+
+def _print(recording: Recording, size_bytes: int) -> None:
+    """Print what the command line prints."""
+    tree = views_of(recording).tree(EVERYTHING)
+    lines = info_lines(recording, size_bytes)
+    lines += gil_lines(recording)
+    lines += collector_lines(tree, Clock.CPU)
+    lines += nameless_lines(tree, recording.status().pid)
+    lines += symbol_lines(views_of(recording).symbols(EVERYTHING), Clock.CPU)
+    if tree.total_ns[0]:
+        lines += heaviest_lines(tree, Clock.CPU)
+    for clock in Clock:
+        if views_of(recording).tree(Selection(clock)).total_ns[0]:
+            lines += table_lines(recording, OutputOptions(clock), 20, by_line=clock is Clock.WALL)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        print_lines(lines)
+    shown = printed.getvalue().split("\n")
+    assert len(shown) == len(lines) + 1, "a line of ours is several"
+    assert all(each.isprintable() for each in shown), "a control character is printed"
+
+
+def _look(views: Views, recording: Recording) -> None:
+    """Ask for views that the page does not ask for in this way."""
+    duration_ns = recording.process.profile.duration_ns
+    part = Span(duration_ns // 3, duration_ns * 2 // 3)
+    for clock in Clock:
+        views.tree(Selection(clock, span=part))
+    views.threads(part)
+    views.lock_waits(Selection(Clock.WALL), None)
+    lanes = views.lanes(LaneQuery(with_idle=True, n_lanes=64, overview_bins=100))
+    assert all(each >= 0 for each in lanes.all.sums_ns)
+    views.lanes(LaneQuery(part.start_ns, part.end_ns))
+    for kind in ("cpu", "waits"):
+        views.heat(HeatQuery(kind))
+    tree = views.tree(Selection(Clock.WALL))
+    top = top_functions(TreeIndex(tree), 0, FUNCTIONS).function.tolist()
+    views.sources(top, Selection(Clock.WALL))
+    for function_id in top:
+        views.instructions(function_id, EVERYTHING)
+
+
+def _script(recording: Recording) -> None:
+    """Ask as a script does."""
+    asked = Scripted(recording)
+    _ = repr(asked), asked.started, asked.threads, asked.notes, asked.duration_s
+    asked.functions("wall")
+    for each in asked.tree("off-cpu").walk():
+        assert each.own_s >= 0
+    asked.timeline()
+
+
+def _export(recording: Recording, clock: Clock, chance: int) -> None:
+    unit = ("time", "samples")[chance // 3 % 2]
+    for name, entry in FORMATS.items():
+        if chance % DEAR_FORMATS.get(name, 1):
+            continue
+        file = io.BytesIO()
+        by_thread = clock is Clock.WALL
+        entry.write(ExportRequest(recording, Selection(clock), by_thread, unit), file)
+        if name in JSON_FORMATS:
+            json.loads(file.getvalue())
+        if name == "folded":
+            _check_folded(file.getvalue())
+
+
+def _check_folded(text: bytes) -> None:
+    for line in text.decode().split("\n")[:-1]:
+        path, _, weight = line.rpartition(" ")
+        assert path, line[:80]
+        assert weight.isdecimal(), line[:80]
+
+
+READ_ERRORS: tuple[type[BaseException], ...] = (InputError,)
