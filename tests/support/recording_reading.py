@@ -148,6 +148,7 @@ def _script(recording: Recording) -> None:
     for each in asked.tree("off-cpu").walk():
         assert each.own_s >= 0
     asked.timeline()
+    asked.diff(asked, "wall")
 
 
 def _export(recording: Recording, clock: Clock, chance: int) -> None:

@@ -219,14 +219,18 @@ class Profile:
 
     def _check_gains(self, gains: Gains) -> None:
         rows = gains.rows
-        times = (rows.ended[name].sum(dtype=np.float64) for name in ("wall_ns", "cpu_ns"))
-        self._sum_ns += int(sum(times))
+        ended_ns, open_ns = (
+            int(sum(each[name].sum(dtype=np.float64) for name in ("wall_ns", "cpu_ns")))
+            for each in (rows.ended, rows.open)
+        )
+        self._sum_ns += ended_ns
         first_ns = min(
             (int(each["t0_ns"].min()) for each in rows[2:4] if len(each)), default=MAX_NS
         )
         if not 0 <= gains.start_ns <= min(first_ns, MAX_NS):
             raise ValueError("an interval is before the start")
-        if self._sum_ns + len(rows.open) * max(0, rows.now_ns - gains.start_ns) > _MAX_SUM_NS:
+        open_ns += len(rows.open) * max(0, rows.now_ns - gains.start_ns)
+        if self._sum_ns + open_ns > _MAX_SUM_NS:
             raise ValueError("its times add up to more than 36 years")
 
     # ---- contents

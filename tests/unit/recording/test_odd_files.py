@@ -107,6 +107,20 @@ def test_state_of_a_time_without_a_date_ends_it(started_s: float) -> None:
     assert any("impossible started_s" in note for note in read(changed).status.notes)
 
 
+def test_open_intervals_of_impossible_times_end_it() -> None:
+    """The sum of three of them is less than nothing."""
+
+    def change(facts: dict[str, Any], columns: dict[str, Any]) -> None:
+        rows = {name: each for name, each in columns.items() if name.startswith("rows.")}
+        for name, each in rows.items():
+            columns[name.replace("rows.", "open.")] = each[:3]
+        columns["open.t0_ns"] = np.full(3, facts["now_ns"])
+        columns["open.cpu_ns"] = np.full(3, (1 << 62) - 1)
+
+    with pytest.raises(InputError, match="add up to more than 36 years"):
+        read(with_change(b"GAIN", change))
+
+
 def test_thread_that_is_only_known_by_its_time_is_one() -> None:
     found = read(with_change(b"GAIN", lambda facts, _: facts.update(threads=[]))).profile
     threads = found.thread_infos()
