@@ -6,13 +6,13 @@ import io
 from pathlib import Path
 from typing import Any
 
-from flametap.analysis.function_sums import top_functions
-from flametap.analysis.selection import Selection
-from flametap.analysis.tree_view import TreeIndex
 from flametap.analysis.views import views_of
 from flametap.model import Clock
 from flametap.recording.recording import Recording
 from flametap.recording.writer import RecordingWriter
+from flametap.tree.function_sums import top_functions
+from flametap.tree.selection import Selection
+from flametap.tree.tree_view import TreeIndex
 
 KEPT = Path(__file__).resolve().parents[1] / "data" / "recordings"
 """The folder of the recordings that are kept; see its row in ``tests/data/README.md``."""

@@ -16,11 +16,6 @@ import zlib
 
 import orjson
 
-from flametap.analysis.function_sums import top_functions
-from flametap.analysis.heat import HeatQuery
-from flametap.analysis.lanes import LaneQuery
-from flametap.analysis.selection import EVERYTHING, Selection, Span
-from flametap.analysis.tree_view import TreeIndex
 from flametap.analysis.views import Views, views_of
 from flametap.api.recording import Recording as Scripted
 from flametap.cli.commands.info import info_lines
@@ -35,6 +30,11 @@ from flametap.export.request import ExportRequest
 from flametap.model import Clock
 from flametap.recording.opened import open_recording
 from flametap.recording.recording import Recording
+from flametap.timeline.heat import HeatQuery
+from flametap.timeline.lanes import LaneQuery
+from flametap.tree.function_sums import top_functions
+from flametap.tree.selection import EVERYTHING, Selection, Span
+from flametap.tree.tree_view import TreeIndex
 from page_asking import ask
 
 FUNCTIONS = 6  # of which lines and instructions are asked for

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from flametap.analysis.selection import Selection
 from flametap.analysis.views import views_of
 from flametap.model import Clock
 from flametap.recording.chunks import ChunkReader
 from flametap.recording.opened import open_recording
 from flametap.recording.reader import CUT_OFF
+from flametap.tree.selection import Selection
 from recording_files import KEPT, what_it_says
 
 EXPECTED = json.loads((KEPT / "expected.json").read_text("utf-8"))
