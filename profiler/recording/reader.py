@@ -136,8 +136,12 @@ class _Loading:
         """
         found = self.found
         found.end, found.damage = reader.end, reader.damage
-        if self._is_stored:
-            self._store()
+        try:
+            if self._is_stored:
+                self._store()
+            found.profile.settle()
+        except ValueError as error:
+            raise InputError(f"{self._name} is damaged: {error}", "record again") from error
         if not found.profile.start_ns:
             why = f" ({reader.damage}, at byte {reader.end:,})" if reader.damage else ""
             raise InputError(f"{self._name} has no samples{why}", "record again")
@@ -171,13 +175,10 @@ class _Loading:
 
     def _store(self) -> None:
         profile = self.found.profile
-        try:
-            if self.nodes.levels:
-                profile.store(self.nodes.stored(self._name, profile.n_cells))
-            for _, rows in self._pending:
-                profile.add_rows(rows)
-        except ValueError as error:
-            raise InputError(f"{self._name} is damaged: {error}", "record again") from error
+        if self.nodes.levels:
+            profile.store(self.nodes.stored(self._name, profile.n_cells))
+        for _, rows in self._pending:
+            profile.add_rows(rows)
 
 
 def _damage_note(reader: ChunkReader) -> str:

@@ -173,8 +173,7 @@ class Profile:
             self._check_gains(gains)
             self._intervals.extend(gains.rows, self._stacks.mark.n_stacks)
             self._roster.hide(gains.hidden)
-            self._roster.meet(np.unique(gains.rows.thread_id).tolist())
-            if self._roster.hidden:  # of which a file may have more intervals
+            if gains.hidden:
                 self._intervals.hide(gains.hidden)
             self._start_ns = gains.start_ns
             self._revision += 1
@@ -195,6 +194,20 @@ class Profile:
                 raise ValueError("its times add up to more than 36 years")
             self._revision += 1
         self._on_change()
+
+    def settle(self) -> None:
+        """Make what was added by ``extend`` and ``store`` agree. To be called at the end.
+
+        Threads that have intervals and no name are added, and what came of hidden threads after
+        they were hidden is removed.
+
+        Raises:
+            ValueError: there are more threads than fit into memory.
+        """
+        with self._lock:
+            self._intervals.hide(())
+            for clock in (Clock.WALL, Clock.CPU):
+                self._roster.meet(np.unique(self._intervals.totals(clock).thread_id).tolist())
 
     @property
     def n_cells(self) -> int:
