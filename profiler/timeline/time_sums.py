@@ -41,7 +41,8 @@ Int64s = npt.NDArray[np.int64]
 LEAST_BINS = 4
 PART_SUMS = 1 << 17
 _LEVELS = 64
-MAX_READ = 16  # nodes of a file whose intervals are read for one view; of more, only the sums are
+MAX_READ = 16  # nodes of a file whose intervals are read for one view, at most …
+MAX_SUMS = 128  # … and nodes whose sums are
 
 
 class Columns(NamedTuple):
@@ -180,13 +181,14 @@ class TimeView:
         stored = self.now.intervals.stored
         if stored is None:
             return
-        fine, coarse = stored.for_bins(level, t0_ns, t1_ns)
         yield self.columns(within(block_of(stored.singles), t0_ns, t1_ns))
-        if len(coarse) <= MAX_READ:
-            for node in coarse:
-                yield self.columns(within(stored.inside(node), t0_ns, t1_ns))
-        else:
-            fine += coarse
+        fine, coarse = stored.for_bins(level, t0_ns, t1_ns)
+        # Of more, the time is spread over coarser bins.
+        while len(coarse) > MAX_READ or len(fine) > MAX_SUMS:
+            level += 1
+            fine, coarse = stored.for_bins(level, t0_ns, t1_ns)
+        for node in coarse:
+            yield self.columns(within(stored.inside(node), t0_ns, t1_ns))
         if fine:
             binned = [self._binned(stored.sums(node)) for node in fine]
             yield Columns(*(np.concatenate(column) for column in zip(*binned, strict=True)))
