@@ -22,9 +22,9 @@ from .lanes import FULL
 from .time_sums import TimeSums
 
 MAX_COLUMNS = 720
-# Of ``CPU_LEVEL``, in memory at once: those of 18 hours. A column of more has minutes, in which the
+# Of ``CPU_LEVEL``, in memory at once: those of nine hours. A column of more has minutes, in which the
 # parts of a second are mostly alike: they are shown as their average.
-MAX_CPU_BINS = 1 << 22
+MAX_CPU_BINS = 1 << 21
 
 
 @dataclass(frozen=True)
