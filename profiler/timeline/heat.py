@@ -22,8 +22,8 @@ from .lanes import FULL
 from .time_sums import TimeSums
 
 MAX_COLUMNS = 720
-# Of ``CPU_LEVEL``, in memory at once: those of nine hours. A column of more has minutes, in which the
-# parts of a second are mostly alike: they are shown as their average.
+# Of ``CPU_LEVEL``, in memory at once: those of nine hours. A column of more has minutes, in which
+# the parts of a second are mostly alike: they are shown as their average.
 MAX_CPU_BINS = 1 << 21
 
 
