@@ -324,7 +324,7 @@ class Recording:
 
 
 def _merge(paths: Sequence[str], file: BinaryIO) -> None:
-    from ..recording.merging import merge
+    from ..recording.merge.whole import merge
 
     merge(paths, file)  # its notes are in the recording
 

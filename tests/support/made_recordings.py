@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import wire
-from flametap.model import Clock, Frame, Function, Status, SymbolSource
+from flametap.model import Clock, Frame, Function, Status, SymbolSource, Verdict
 from flametap.recording.chunks import Chunk
 from flametap.recording.names.table import SymbolTable
 from flametap.recording.profile.store import Profile
@@ -132,7 +132,7 @@ class Made:
                 wire.trace(
                     number,
                     [JIT, *(chance.choice(PLACES) for _ in range(chance.randrange(1, 6)))],
-                    chance.choice((wire.Verdict.COMPLETE, wire.Verdict.BAD_MEMORY)),
+                    chance.choice((Verdict.COMPLETE, Verdict.BAD_MEMORY)),
                     fault_module=1,
                 )
                 for number in range(1, 8)

@@ -34,6 +34,7 @@ ROOMS = [
         "code",
         "locks",
         "recording",
+        "recording/merge",
         "recording/names",
         "recording/profile",
         "timeline",

@@ -54,6 +54,9 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         *("errors", "model", "recording.names", "recording.profile", "symbols.locate"),
         *("version", "wire"),
     ),
+    "recording.merge": (
+        *("errors", "model", "recording", "recording.names", "recording.profile", "wire"),
+    ),
     "inject.link": ("errors", "linux", "wire"),
     "inject.direct": ("agent", "errors", "inject.link", "linux", "wire"),
     "inject.frida": ("agent", "errors", "inject.link", "linux"),
@@ -110,6 +113,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         *(
             "recording.profile",
             "recording",
+            "recording.merge",
             "safety",
             "symbols",
             "symbols.locate",
@@ -120,7 +124,17 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "cli.main": ("cli", "errors", "version"),
     # For scripts, notebooks and runs of tests; the package itself loads it when it is used.
     "api": (
-        *("analysis", "capture", "errors", "export", "inject", "model", "recording", "safety"),
+        *(
+            "analysis",
+            "capture",
+            "errors",
+            "export",
+            "inject",
+            "model",
+            "recording",
+            "recording.merge",
+            "safety",
+        ),
         *("timeline", "tree"),
     ),
     "flametap": ("api", "errors", "version"),

@@ -32,8 +32,8 @@ def merge(paths: tuple[str, ...], output: str, quiet: bool) -> int:
         flametap merge monday.flametap tuesday.flametap -o week.flametap
     """
     from ...export import RECORDING_EXTENSION, destination, write_with
-    from ...recording.merging import merge as merge_files
-    from ...recording.merging import same_file
+    from ...recording.merge.whole import merge as merge_files
+    from ...recording.merge.whole import same_file
 
     if len(paths) < 2:
         raise UsageError("one recording is nothing to merge", "name another one before -o")

@@ -13,10 +13,12 @@ import pytest
 
 from flametap.errors import InputError
 from flametap.model import Clock
-from flametap.recording import contents, merged_places, merging
+from flametap.recording import contents
 from flametap.recording.chunks import Chunk
 from flametap.recording.code_source import CodeRow
 from flametap.recording.kept_code import TEXT, listing_chunk
+from flametap.recording.merge import places
+from flametap.recording.merge import whole as merging
 from flametap.recording.opened import open_recording
 from flametap.recording.profile.store import Profile
 from flametap.recording.recording import Recording
@@ -112,7 +114,7 @@ def test_long_time_without_a_recording_is_shortened(tmp_path: Path) -> None:
         dataclasses.replace(OTHER, start_ns=26 * SECOND, started_s=NOON_S + 30 * day_s + 6, seed=3),
     ]
     whole = merged(tmp_path, Made(), *apart)
-    gap_ns = merged_places.MAX_GAP_NS
+    gap_ns = places.MAX_GAP_NS
     assert whole.process.profile.duration_ns == 3 * SECOND + gap_ns + 9 * SECOND
     assert whole.status().recorded_ns == 9 * SECOND
     assert [each["start_ns"] for each in whole.meta["merged"]] == [

@@ -13,8 +13,9 @@ import pytest
 from flametap.errors import InputError
 from flametap.model import Clock
 from flametap.recording import reader
+from flametap.recording.contents import Loaded
 from flametap.recording.expansion import n_frames
-from flametap.recording.reader import Loaded, load
+from flametap.recording.reader import load
 from recording_files import KEPT
 from recording_pieces import Piece, joined, made, merged, pieces_of
 

@@ -16,9 +16,10 @@ from flametap.errors import InputError
 from flametap.model import Clock, Status
 from flametap.recording import chunks, contents, reader, writer
 from flametap.recording.chunks import Chunk, ChunkReader
+from flametap.recording.contents import Loaded
 from flametap.recording.names.table import SymbolTable
 from flametap.recording.profile.store import Profile
-from flametap.recording.reader import CUT_OFF, Loaded, load
+from flametap.recording.reader import CUT_OFF, load
 from flametap.recording.writer import RecordingWriter
 from profiles import EPOLL_WAIT, MAIN_ADDR, WAIT_ADDR, WORK_ADDR, apply, name_addresses
 from recordings import recorded

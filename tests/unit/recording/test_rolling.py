@@ -11,9 +11,10 @@ import pytest
 
 import wire
 from flametap.model import Clock, Frame, Function, Status
+from flametap.recording.contents import Loaded
 from flametap.recording.names.table import SymbolTable
 from flametap.recording.profile.store import Profile
-from flametap.recording.reader import Loaded, load
+from flametap.recording.reader import load
 from flametap.recording.rolling import PIECES, RollingFile
 from flametap.recording.writer import RecordingWriter
 from profiles import apply

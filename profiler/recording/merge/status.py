@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..model import Status, SymbolSource
-from ..wire.decoder import MAX_NS
-from .figures import counted
-from .merged_parts import MERGED, NS_PER_S, Part, n_processes
+from ...model import Status, SymbolSource
+from ...wire.decoder import MAX_NS
+from ..figures import counted
+from .parts import MERGED, NS_PER_S, Part, n_processes
 
 # Counters that say how it is now, not how often something was.
 _HIGHEST = ("handler_ns_max",)

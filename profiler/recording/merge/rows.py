@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from .chunks import ChunkReader
-from .merged_parts import Part, unreadable
-from .merged_tables import MergedTables, renumbered, rows_gains
-from .profile.gains import Gains
-from .profile.interval_chunk import ROW_DTYPE, Rows
-from .stored_reader import ended_rows
-from .stored_reader import rows_of as table_of
+from ..chunks import ChunkReader
+from ..profile.gains import Gains
+from ..profile.interval_chunk import ROW_DTYPE, Rows
+from ..stored_reader import ended_rows
+from ..stored_reader import rows_of as table_of
+from .parts import Part, unreadable
+from .tables import MergedTables, renumbered, rows_gains
 
 ROWS_IN_CHUNK = 1 << 17
 _LOCKS = (1 << 16) - 1  # numbers of locks: 1 to this one

@@ -15,25 +15,25 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
-from ..errors import InputError
-from ..model import SymbolSource
-from .chunks import Chunk, encode, header
-from .contents import Loaded
-from .kept_code import CODE, TEXT, KeptCode
-from .merged_code import MergedCode
-from .merged_names import MergedNames
-from .merged_parts import Part, in_order, n_processes, name, unreadable
-from .merged_places import place, settle
-from .merged_rows import merged_rows
-from .merged_status import list_of, merged_meta, merged_status, title_of
-from .merged_tables import MergedTables
-from .names.frame_pool import NameMark
-from .opened import STORED_BYTES
-from .profile.gains import GainMark, Gains
-from .profile.store import Profile
-from .reader import load
-from .recording import machine
-from .writer import gains_chunks, names_chunk
+from ...errors import InputError
+from ...model import SymbolSource
+from ..chunks import Chunk, encode, header
+from ..contents import Loaded
+from ..kept_code import CODE, TEXT, KeptCode
+from ..names.frame_pool import NameMark
+from ..opened import STORED_BYTES
+from ..profile.gains import GainMark, Gains
+from ..profile.store import Profile
+from ..reader import load
+from ..recording import machine
+from ..writer import gains_chunks, names_chunk
+from .code import MergedCode
+from .names import MergedNames
+from .parts import Part, in_order, n_processes, name, unreadable
+from .places import place, settle
+from .rows import merged_rows
+from .status import list_of, merged_meta, merged_status, title_of
+from .tables import MergedTables
 
 _HINT = "merge fewer recordings, or parts of them"
 CODE_LEFT_OUT = "some source lines and instructions found no room in the merged recording"

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .chunks import Chunk
-from .kept_code import CODE, TEXT, listing_chunk, listing_rows
+from ..chunks import Chunk
+from ..kept_code import CODE, TEXT, listing_chunk, listing_rows
 
 MAX_BYTES = 1 << 27  # of all: far more than recordings keep
 TEXTS_IN_CHUNK = 1 << 23  # characters

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..wire.decoder import MAX_NS
-from .figures import duration
-from .merged_parts import NS_PER_S, Part
+from ...wire.decoder import MAX_NS
+from ..figures import duration
+from .parts import NS_PER_S, Part
 
 MAX_GAP_NS = 600 * NS_PER_S  # without any recording; longer ones are shortened
 

@@ -14,19 +14,19 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ..model import Module, Thread
-from ..wire.abi import (
+from ...model import Module, Thread
+from ...wire.abi import (
     FRAME_KIND_EVAL,
     FRAME_KIND_MODULE,
     FRAME_KIND_SHIFT,
     FRAME_MODULE_SHIFT,
 )
-from ..wire.decoder import MAX_NS
-from .merged_parts import Part
-from .profile.gains import GainMark, Gains
-from .profile.interval_chunk import ROW_DTYPE
-from .profile.intervals import NewRows
-from .profile.stack_columns import FIRST, StackColumns
+from ...wire.decoder import MAX_NS
+from ..profile.gains import GainMark, Gains
+from ..profile.interval_chunk import ROW_DTYPE
+from ..profile.intervals import NewRows
+from ..profile.stack_columns import FIRST, StackColumns
+from .parts import Part
 
 Integer = TypeVar("Integer", bound=np.integer)
 

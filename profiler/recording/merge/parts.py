@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import InputError
-from ..model import Module, Status, Thread
-from .chunks import ChunkReader
-from .contents import Loaded
+from ...errors import InputError
+from ...model import Module, Status, Thread
+from ..chunks import ChunkReader
+from ..contents import Loaded
 
 MERGED = "merged"
 """The fact of ``META`` that lists what a recording was merged from."""

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..model import Function
-from .merged_tables import IN_CHUNK
-from .names.frame_pool import NameGains, NameMark
+from ...model import Function
+from ..names.frame_pool import NameGains, NameMark
+from .tables import IN_CHUNK
 
 Item = TypeVar("Item")
 

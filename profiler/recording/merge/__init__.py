@@ -1,0 +1,1 @@
+"""Merge the files of several recordings into one."""
