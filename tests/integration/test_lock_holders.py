@@ -54,8 +54,10 @@ def test_function_that_runs_after_the_unlock_holds_nothing(start: Start) -> None
         sums[capture.names.functions[each.function_id].name] += each.ns
     assert sums["sorts_outside"] + sums["rests"] <= 0.03 * sums.total(), sums
     assert sums.total() >= KNOWN * sum(each.wait_ns for each in places), sums
-    share = computed_ns / (computed_ns + slept_ns)
-    assert sums["sums_up"] / sums.total() == pytest.approx(share, abs=ERROR), sums
+    # How much of each is seen depends on the machine, where threads wait for CPUs.
+    for held_ns, name in ((computed_ns, "sums_up"), (slept_ns, "sleeps_inside")):
+        share = held_ns / (computed_ns + slept_ns)
+        assert sums[name] >= 0.2 * share * sums.total(), sums
 
 
 @pytest.mark.needs("musl-gcc")

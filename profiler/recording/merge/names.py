@@ -91,16 +91,21 @@ def _pieces(
     for part in _by_size(
         functions, lambda each: len(each.name) + len(each.full_name) + len(each.file)
     ):
-        yield NameGains(**_NONE | {"functions": part})
+        yield _gains(functions=part)
     at = 0
     for some in _by_size(files, lambda each: len(each[0])):
         numbers = np.array(file_numbers[at : at + len(some)], np.int32)
         at += len(some)
-        yield NameGains(**_NONE | {"files": some, "file_number": numbers})
+        yield _gains(files=some, file_number=numbers)
     for each in columns:
         for at in range(0, len(next(iter(each.values()))), IN_CHUNK):
             rows = {name: column[at : at + IN_CHUNK] for name, column in each.items()}
-            yield NameGains(**_NONE | rows)
+            yield _gains(**rows)
+
+
+def _gains(**some: Any) -> NameGains:
+    """Return names that have some columns only."""
+    return NameGains(**{**_NONE, **some})
 
 
 def _by_size(items: Sequence[Item], size: Callable[[Item], int]) -> Iterator[list[Item]]:
