@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from functools import cached_property, partial
+from functools import partial
 
 from ..errors import UsageError
 from ..recording.recording import Recording
@@ -37,7 +37,7 @@ class ShapedExport:
         self._shaper = shaper
         self._shape = shape
 
-    @cached_property
+    @property
     def words(self) -> list[str]:
         """See ``Shaping.words``."""
         return [WORDS[step.verb].format(_name(step.target)) for step in self._shape.steps]
