@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from ..errors import NoSamplesError, OutputError
 from ..model import Clock
 from ..recording.cost import Certificate
-from .frame_options import ALL_FRAMES, FrameOptions
 from .heaviest import heaviest_lines, nameless_lines
 from .keeping import finish_kept, is_kept
+from .output_options import OutputOptions
 from .outputs import STDOUT, Output
 from .progress import Progress, recording_line
 from .python_lines import collector_lines, gil_lines
@@ -27,58 +25,12 @@ if TYPE_CHECKING:
     from ..capture.live import Capture
     from ..code.annotation import SymbolReport
     from ..recording.recording import Recording
-    from ..tree.selection import Selection
 
 POLL_S = 0.1
 LINE_INTERVAL_S = 0.25  # people read no faster
 NO_PYTHON = (
     "no functions of Python, Java, JavaScript or Ruby were recorded: all stacks are one frame"
 )
-
-
-@dataclass(frozen=True)
-class OutputOptions:
-    """Which part of the recording goes into the files."""
-
-    clock: Clock = Clock.CPU
-    by_thread: bool = False  # a root frame for each thread
-    unit: str = "time"  # or "samples"
-    tids: tuple[int, ...] = ()
-    thread_name: re.Pattern[str] | None = None
-    shown: FrameOptions = ALL_FRAMES
-    span_s: tuple[float, float | None] | None = None  # only from, to (None: the end); None for all
-    with_sources: bool = True  # in a file of the whole recording
-    shape: str = ""  # steps (``tree.shaper``)
-    keep_s: float | None = None  # only the last so many seconds in it
-    has_page: bool = False  # the page shows every clock, so there is no --clock to choose one
-
-    @property
-    def waiting_is_shown_by(self) -> str:
-        """The clock that shows what a sleeping process waits for; "" if it is chosen already."""
-        if self.has_page:
-            return "the wall clock of the page"
-        return "--clock wall" if self.clock is Clock.CPU else ""
-
-    def thread_ids(self, recording: Recording) -> frozenset[int] | None:
-        """Return the ids of the selected threads; None for all."""
-        if not self.tids and self.thread_name is None:
-            return None
-        return frozenset(
-            thread.thread_id
-            for thread in recording.process.profile.thread_infos()
-            if thread.tid in self.tids
-            or (self.thread_name is not None and self.thread_name.search(thread.name))
-        )
-
-    def selection(self, recording: Recording) -> Selection:
-        """Return the same for what counts weights."""
-        from ..tree.selection import Selection, Span
-
-        span = None
-        if self.span_s is not None:
-            start_s, end_s = self.span_s
-            span = Span(round(start_s * 1e9), None if end_s is None else round(end_s * 1e9))
-        return Selection(self.clock, self.thread_ids(recording), self.shown.frames, span)
 
 
 def watch(

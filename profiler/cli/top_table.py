@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ..recording.recording import Recording
     from ..tree.calltree import CallTree
     from ..tree.selection import Selection
-    from .recording import OutputOptions
+    from .output_options import OutputOptions
 
 WIDTH = 120
 NUMBERS_WIDTH = 39

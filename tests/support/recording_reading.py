@@ -20,8 +20,9 @@ from flametap.analysis.views import Views, views_of
 from flametap.api.recording import Recording as Scripted
 from flametap.cli.commands.info import info_lines
 from flametap.cli.heaviest import heaviest_lines, nameless_lines
+from flametap.cli.output_options import OutputOptions
 from flametap.cli.python_lines import collector_lines, gil_lines
-from flametap.cli.recording import OutputOptions, symbol_lines
+from flametap.cli.recording import symbol_lines
 from flametap.cli.streams import print_lines
 from flametap.cli.top_table import table_lines
 from flametap.errors import InputError

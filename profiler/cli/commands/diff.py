@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -11,12 +10,11 @@ import click
 
 from ...errors import ChangedError, UsageError
 from ...model import Clock
-from ..frame_options import FrameOptions, frame_options
 from ..option_values import by, parse_percent
-from ..options import clock_option, part_options
+from ..output_options import OutputOptions, shown_options
 from ..outputs import STDOUT
 from ..progress import Progress
-from ..recording import OutputOptions, refuse_empty
+from ..recording import refuse_empty
 from ..streams import print_line
 from ..targets import shorten
 
@@ -49,9 +47,7 @@ EXTENSIONS = {".folded": "folded", ".svg": "svg", ".html": "html"}
     " so many percentage points, and by more than chance.",
 )
 @click.option("--all", "is_all", is_flag=True, help="List also changes that may be chance.")
-@clock_option
-@part_options
-@frame_options(lines=False)
+@shown_options(files=False)
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 def diff(
     before: str,
@@ -59,11 +55,7 @@ def diff(
     output: str | None,
     fail_above: float | None,
     is_all: bool,
-    clock: str,
-    tids: tuple[int, ...],
-    thread_name: re.Pattern[str] | None,
-    span: tuple[float, float | None] | None,
-    shown: FrameOptions,
+    shown: OutputOptions,
     quiet: bool,
 ) -> int:
     """Show which functions take another share of the time in AFTER than in BEFORE.
@@ -80,19 +72,16 @@ def diff(
     from ...analysis.dispersion import Side
     from ...recording.opened import open_recording
 
-    what = OutputOptions(
-        clock=Clock(clock), tids=tids, thread_name=thread_name, shown=shown, span_s=span
-    )
     recordings = [open_recording(path) for path in (before, after)]
     progress = Progress(quiet=quiet)
     for path, recording in zip((before, after), recordings, strict=True):
-        refuse_empty(recording, what)
+        refuse_empty(recording, shown)
         for note in recording.status().notes:
             progress.warn(f"{path}: {note}")
-    sides = [Side(recording, what.selection(recording)) for recording in recordings]
+    sides = [Side(recording, shown.selection(recording)) for recording in recordings]
     found = difference_of(*sides)
     if not quiet:
-        for line in table_lines(found, what.clock, is_all=is_all):
+        for line in table_lines(found, shown.clock, is_all=is_all):
             print_line(line)
     if output:
         _write(output, format_name, found, sides, os.path.basename(before))

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
+from dataclasses import replace
 
 import click
 
 from ...errors import UsageError
-from ...model import Clock
-from ..frame_options import FrameOptions, frame_options
 from ..keeping import is_kept
-from ..options import by_thread_option, clock_option, output_options, part_options
+from ..options import output_options
+from ..output_options import OutputOptions, shown_options
 from ..outputs import plan
 from ..progress import Progress
-from ..recording import OutputOptions, write_outputs
+from ..recording import write_outputs
 
 
 @click.command("export", short_help="Write other formats of a recording.")
@@ -23,9 +22,6 @@ from ..recording import OutputOptions, write_outputs
     "Format of the file: html, svg, speedscope, firefox or folded. Without it, the file's name"
     " decides.",
 )
-@clock_option
-@by_thread_option
-@part_options
 @click.option(
     "--shape",
     default="",
@@ -34,19 +30,14 @@ from ..recording import OutputOptions, write_outputs
     " only, focus or callers, each with a :FUNCTION, and recursion, chains, busy, inverted. The"
     " link of a page has them behind shape=.",
 )
-@frame_options(lines=True)
+@shown_options(files=True)
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 def export_file(
     path: str,
     outputs: tuple[str, ...],
     formats: tuple[str, ...],
-    clock: str,
-    by_thread: bool,
-    tids: tuple[int, ...],
-    thread_name: re.Pattern[str] | None,
-    span: tuple[float, float | None] | None,
     shape: str,
-    shown: FrameOptions,
+    shown: OutputOptions,
     quiet: bool,
 ) -> int:
     """Write other formats of a recording that `flametap record -o NAME.flametap` has made.
@@ -61,15 +52,7 @@ def export_file(
         raise UsageError("the recording is such a file already", "copy it, or name another format")
     from ...recording.opened import open_recording
 
-    what = OutputOptions(
-        clock=Clock(clock),
-        by_thread=by_thread,
-        tids=tids,
-        thread_name=thread_name,
-        shown=shown,
-        span_s=span,
-        shape=shape,
-    )
+    what = replace(shown, shape=shape)
     write_outputs(open_recording(path), planned, what, Progress(quiet=quiet))
     return 0
 

@@ -24,9 +24,10 @@ from ..options import (
     verbosity_options,
     verify_option,
 )
+from ..output_options import OutputOptions
 from ..outputs import plan
 from ..progress import Progress
-from ..recording import OutputOptions, finish, watch
+from ..recording import finish, watch
 from ..signals import EXIT_CODE, Interrupted, Interrupts
 from ..streams import print_line
 from ..targets import find_target

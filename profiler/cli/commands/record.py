@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import re
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -18,23 +18,20 @@ from ...errors import FlametapError, NoSamplesError, TargetDiedError, UsageError
 from ...model import Clock
 from .. import start
 from ..attach_options import AttachOptions
-from ..frame_options import FrameOptions, frame_options
 from ..keeping import SaveRequests, is_kept, keeping
 from ..option_values import by, parse_duration_s, parse_pid
 from ..options import (
-    by_thread_option,
-    clock_option,
     duration_option,
     no_sources_option,
     output_options,
-    part_options,
     sampling_options,
     verbosity_options,
     verify_option,
 )
+from ..output_options import OutputOptions, shown_options
 from ..outputs import Output, plan
 from ..progress import Progress
-from ..recording import POLL_S, OutputOptions, finish, watch
+from ..recording import POLL_S, finish, watch
 from ..signals import EXIT_CODE, Interrupted, Interrupts, leave
 from ..targets import find_target, is_name
 from ..verify import verified
@@ -73,15 +70,12 @@ class WithProgram(click.Command):
     "Format of the file: flametap (the whole recording, for `flametap open`), html, svg,"
     " speedscope, firefox or folded. Without it, the file's name decides.",
 )
-@clock_option
 @click.option(
     "-i",
     "--idle",
     is_flag=True,
     help="Include threads that wait; the same as --clock wall.",
 )
-@by_thread_option
-@part_options
 @click.option(
     "--unit",
     type=click.Choice(["time", "samples"]),
@@ -89,7 +83,7 @@ class WithProgram(click.Command):
     show_default=True,
     help="The number after each folded stack: its time in microseconds, or its samples.",
 )
-@frame_options(lines=True)
+@shown_options(files=True)
 @no_sources_option
 @click.option(
     "--keep",
@@ -110,14 +104,9 @@ def record(
     duration: float | None,
     outputs: tuple[str, ...],
     formats: tuple[str, ...],
-    clock: str,
     idle: bool,
-    by_thread: bool,
-    tids: tuple[int, ...],
-    thread_name: re.Pattern[str] | None,
-    span: tuple[float, float | None] | None,
     unit: str,
-    shown: FrameOptions,
+    shown: OutputOptions,
     with_sources: bool,
     keep_s: float | None,
     how: AttachOptions,
@@ -132,22 +121,18 @@ def record(
         flametap record 1234 -d 10 -o out.folded -o out.speedscope.json
         flametap record -o out.folded -- ./server --port 80
     """
-    if idle and clock not in (Clock.CPU.value, Clock.WALL.value):
+    if idle and shown.clock is Clock.OFF_CPU:
         raise UsageError("-i and --clock off-cpu contradict each other", "leave one of them out")
-    if span is not None and unit == "samples":
+    if shown.span_s is not None and unit == "samples":
         raise UsageError(
             "--range and --unit samples contradict each other",
             "the time of single samples is not kept; leave one of them out",
         )
     planned = plan(outputs or (DEFAULT_OUTPUT,), formats)
-    what = OutputOptions(
-        clock=Clock.WALL if idle else Clock(clock),
-        by_thread=by_thread,
+    what = replace(
+        shown,
+        clock=Clock.WALL if idle else shown.clock,
         unit=unit,
-        span_s=span,
-        tids=tids,
-        thread_name=thread_name,
-        shown=shown,
         with_sources=with_sources,
         keep_s=keep_s,
     )

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
 from typing import TYPE_CHECKING
 
 import click
 
-from ...model import Clock
 from .. import start
 from ..attach_options import AttachOptions
-from ..frame_options import FrameOptions, frame_options
 from ..option_values import by, parse_pid
 from ..options import (
-    clock_option,
     duration_option,
-    part_options,
     sampling_options,
     verbosity_options,
 )
+from ..output_options import OutputOptions, shown_options
 from ..printable import printable
 from ..progress import Progress
-from ..recording import OutputOptions, refuse_empty
+from ..recording import refuse_empty
 from ..signals import Interrupted, Interrupts
 from ..streams import print_lines
 from ..targets import find_target
@@ -58,9 +54,7 @@ FULL_SCREEN, USUAL_SCREEN = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 )
 @click.option("--lines", "by_line", is_flag=True, help="A row for each line instead of function.")
 @click.option("-n", "--rows", type=click.IntRange(1, 10_000), help="How many rows.")
-@clock_option
-@part_options
-@frame_options(lines=False)
+@shown_options(files=False)
 @sampling_options
 @verbosity_options
 def top(
@@ -70,11 +64,7 @@ def top(
     order: str,
     by_line: bool,
     rows: int | None,
-    clock: str,
-    tids: tuple[int, ...],
-    thread_name: re.Pattern[str] | None,
-    span: tuple[float, float | None] | None,
-    shown: FrameOptions,
+    shown: OutputOptions,
     how: AttachOptions,
     quiet: bool,
 ) -> int:
@@ -84,15 +74,12 @@ def top(
         flametap top NAME.flametap --by total
         flametap top 1234
     """
-    options = OutputOptions(
-        clock=Clock(clock), tids=tids, thread_name=thread_name, shown=shown, span_s=span
-    )
     if what is not None and (os.path.isfile(what) or what.endswith(".flametap")):
         from ...recording.opened import open_recording
 
         recording = open_recording(what)
-        refuse_empty(recording, options)
-        print_lines(table_lines(recording, options, rows or ROWS, by=order, by_line=by_line))
+        refuse_empty(recording, shown)
+        print_lines(table_lines(recording, shown, rows or ROWS, by=order, by_line=by_line))
         return 0
     progress = Progress(quiet=quiet)
     target = find_target(what, pid, progress)
@@ -101,12 +88,12 @@ def top(
             with start.prepared(target, how, progress, shows_notes=False) as capture:
                 start.start(capture, interrupts, progress)
                 progress.clear()
-                _watch(capture, interrupts, options, duration, rows, order, by_line)
+                _watch(capture, interrupts, shown, duration, rows, order, by_line)
                 capture.stop()
                 capture.finish_symbols(EVERY_S)
-                refuse_empty(capture.recording, options)
+                refuse_empty(capture.recording, shown)
                 last = table_lines(
-                    capture.recording, options, rows or ROWS, by=order, by_line=by_line
+                    capture.recording, shown, rows or ROWS, by=order, by_line=by_line
                 )
             print_lines(last)
         except Interrupted:
@@ -117,7 +104,7 @@ def top(
 def _watch(
     capture: Capture,
     interrupts: Interrupts,
-    options: OutputOptions,
+    shown: OutputOptions,
     limit_s: float | None,
     rows: int | None,
     order: str,
@@ -136,7 +123,7 @@ def _watch(
                 columns, height = shutil.get_terminal_size()
                 lines = table_lines(
                     capture.recording,
-                    options,
+                    shown,
                     rows or max(1, height - HEADING_ROWS),
                     by=order,
                     by_line=by_line,

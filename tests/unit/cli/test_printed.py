@@ -14,8 +14,9 @@ import pytest
 from flametap.cli.commands.dump import read_stacks
 from flametap.cli.dump_json import as_object
 from flametap.cli.dump_text import as_lines, as_python_lines
+from flametap.cli.output_options import OutputOptions
 from flametap.cli.progress import Progress, recording_line
-from flametap.cli.recording import OutputOptions, symbol_lines
+from flametap.cli.recording import symbol_lines
 from flametap.cli.thread_stack import FOR_A_CPU, FOR_THE_LOCK, ThreadStack
 from flametap.code.annotation import ModuleSymbols, SymbolReport
 from flametap.code.module_shares import ModuleShare

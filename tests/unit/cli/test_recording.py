@@ -16,9 +16,10 @@ import pytest
 import wire
 from flametap.cli.frame_options import FrameOptions
 from flametap.cli.heaviest import heaviest_lines, nameless_lines
+from flametap.cli.output_options import OutputOptions
 from flametap.cli.outputs import Output
 from flametap.cli.progress import Progress
-from flametap.cli.recording import OutputOptions, finish, watch
+from flametap.cli.recording import finish, watch
 from flametap.cli.signals import Interrupted, Interrupts
 from flametap.cli.start import start
 from flametap.errors import NoSamplesError
