@@ -1,4 +1,5 @@
-"""The page's requests and the stream of events. All paths are below ``api/``:
+"""The page's requests and the stream of events. All paths are below ``api/``, of another recording
+than the first below ``2/api/``, ``3/api/``…:
 
 GET view      the boxes of a view (encode.py has the shape). SELECTION  zoom=ID.ID.…  width=PX
               rows=LAST  q=PATTERN  revision=AT_LEAST  table=self|total  table_first=ROW
@@ -41,8 +42,8 @@ the recording) or range=lastN (the last N milliseconds).  Threads may have range
 or be given as name@tid, and paths as NAME@MODULE;NAME@MODULE (see tree/spelling.py).
 
 SHAPE, a part of views and of the tree table, is how the tree is shown: shape=VERB:TARGET;VERB (see
-tree/shaper.py). COMPARISON: compare=START-END|lastN|rest|file  scale=share|time
-width_of=here|both (see comparing.py).
+tree/shaper.py). COMPARISON: compare=START-END|lastN|rest|file|fileN  scale=share|time
+width_of=here|both (see comparing.py; fileN is recording N, ``file`` the first other one).
 
 POST settings {"rate_hz": number, "budget_percent": number} → the same. The latter is of one core,
               0 for no limit. 400 if one is out of bounds
@@ -70,10 +71,10 @@ import orjson
 from flask import Blueprint, Response, abort, request
 from werkzeug.exceptions import HTTPException
 
-from flametap.analysis.views import Views
 from flametap.errors import FlametapError
 from flametap.locks.lock_places import GIL, LockPlace
 from flametap.model import Status
+from flametap.recording.recording import Recording
 from flametap.timeline.encode_lanes import encode_heat, encode_lanes
 from flametap.tree.spelling import find_threads
 
@@ -85,13 +86,10 @@ from .encode_code import encode_instructions, encode_lines, encode_symbols
 from .encode_gil import encode_holders
 from .encode_locks import encode_locks
 from .encode_threads import encode_threads
-from .exports import Exports
 from .farewell import Farewell
-from .known_functions import KnownFunctions
 from .lane_query import parse_heat_query, parse_lane_query
-from .thread_list import ThreadList
+from .recordings import Recordings, Shown
 from .thread_query import parse_thread_query
-from .trees import TreeCache
 from .view_query import parse_pages, shape_of
 
 EVENT_GAP_S = 0.2  # at most five events a second, however fast the profile grows
@@ -109,26 +107,17 @@ class Service:
     """State that the requests of one server share.
 
     Attributes:
-        views: of the recording.
+        recordings: those that it shows.
         controls: of the recorder; None if nothing is being recorded.
-        other: another recording to compare with; None for none.
-        other_name: of its file.
         closing: set when the server closes; each event stream then says ``bye`` and ends.
     """
 
-    views: Views
+    recordings: Recordings
     controls: Controls | None = None
-    other: Views | None = None
-    other_name: str = ""
     closing: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
-        self.recording = self.views.recording
-        self.trees = TreeCache(self.views, self.other)
-        self.threads = ThreadList(self.views)
-        self.known = KnownFunctions()
         self.farewell = Farewell()
-        self.exports = Exports(self.recording, self.trees.shaper)
         self.streams = 0  # open ones
         self._streams_lock = threading.Lock()
 
@@ -147,115 +136,130 @@ class Service:
 def blueprint(service: Service) -> Blueprint:
     """Return the routes, without a prefix."""
     api = Blueprint("api", __name__)
+    asked = service.recordings.asked
 
     @api.get("/view")
     def view() -> Response:
+        shown = asked()
         args = request.args.to_dict()
-        query = parse_view_query(args, service.threads.get)
-        found, revision = service.trees.view(query)
-        answer = {**encode_view(found, query, revision), **restored(args, query, service)}
+        query = parse_view_query(args, shown.threads.get)
+        found, revision = shown.trees.view(query)
+        answer = {**encode_view(found, query, revision), **restored(args, query, shown)}
         if query.have is not None:
-            service.known.leave_out(answer, query.have)
+            shown.known.leave_out(answer, query.have)
         return json_response(answer)
 
     @api.post("/tree")
     def tree() -> Response:
+        shown = asked()
         args = request.args.to_dict()
-        query = parse_view_query(args, service.threads.get)
+        query = parse_view_query(args, shown.threads.get)
         pages, heaviest = parse_pages(json_body())
-        return json_response(service.trees.pages(query, pages, heaviest))
+        return json_response(shown.trees.pages(query, pages, heaviest))
 
     @api.get("/symbols")
     def symbols() -> Response:
-        selection = parse_selection(request.args.to_dict(), service.threads.get)
-        return json_response(encode_symbols(service.views.symbols(selection)))
+        shown = asked()
+        selection = parse_selection(request.args.to_dict(), shown.threads.get)
+        return json_response(encode_symbols(shown.views.symbols(selection)))
 
     @api.get("/lines")
     def lines() -> Response:
+        shown = asked()
         args = request.args.to_dict()
-        function = parse_function(args, len(service.recording.functions))
-        found = service.views.lines(function, parse_selection(args, service.threads.get))
+        function = parse_function(args, len(shown.recording.functions))
+        found = shown.views.lines(function, parse_selection(args, shown.threads.get))
         return json_response(encode_lines(found))
 
     @api.get("/instructions")
     def instructions() -> Response:
+        shown = asked()
         args = request.args.to_dict()
-        function = parse_function(args, len(service.recording.functions))
-        found = service.views.instructions(function, parse_selection(args, service.threads.get))
+        function = parse_function(args, len(shown.recording.functions))
+        found = shown.views.instructions(function, parse_selection(args, shown.threads.get))
         return json_response(encode_instructions(found))
 
     @api.get("/gil")
     def gil() -> Response:
+        shown = asked()
         args = request.args.to_dict()
-        selection = parse_selection(args, service.threads.get)
-        waits = service.views.lock_waits(selection, parse_numbers(args, "path", "."))
-        known = {each.thread_id: each for each in service.threads.get()}
-        return json_response(encode_holders(waits, known, service.recording.functions))
+        selection = parse_selection(args, shown.threads.get)
+        waits = shown.views.lock_waits(selection, parse_numbers(args, "path", "."))
+        known = {each.thread_id: each for each in shown.threads.get()}
+        return json_response(encode_holders(waits, known, shown.recording.functions))
 
     @api.get("/locks")
     def locks() -> Response:
-        selection = parse_selection(request.args.to_dict(), service.threads.get)
-        found = service.views.lock_places(selection)
-        known = {each.thread_id: each for each in service.threads.get()}
+        shown = asked()
+        selection = parse_selection(request.args.to_dict(), shown.threads.get)
+        found = shown.views.lock_places(selection)
+        known = {each.thread_id: each for each in shown.threads.get()}
 
         def held(place: LockPlace) -> dict[str, Any] | None:
             waits = place.held
             if place.kind == GIL:
-                waits = service.views.lock_waits(selection, None)
-            return encode_holders(waits, known, service.recording.functions) if waits else None
+                waits = shown.views.lock_waits(selection, None)
+            return encode_holders(waits, known, shown.recording.functions) if waits else None
 
-        return json_response(encode_locks(found, service.recording.function_id, held))
+        return json_response(encode_locks(found, shown.recording.function_id, held))
 
     @api.get("/lanes")
     def lanes() -> Response:
+        shown = asked()
         args = request.args.to_dict()
-        query = parse_lane_query(args, parse_selection(args, service.views.threads).thread_ids)
+        query = parse_lane_query(args, parse_selection(args, shown.views.threads).thread_ids)
         # Read before the lanes are made, so it is never newer than they are.
-        revision = service.recording.revision
-        return json_response(encode_lanes(service.views.lanes(query), revision))
+        revision = shown.recording.revision
+        return json_response(encode_lanes(shown.views.lanes(query), revision))
 
     @api.get("/heat")
     def heat() -> Response:
+        shown = asked()
         args = request.args.to_dict()
-        query = parse_heat_query(args, parse_selection(args, service.views.threads).thread_ids)
-        revision = service.recording.revision
-        return json_response(encode_heat(service.views.heat(query), revision))
+        query = parse_heat_query(args, parse_selection(args, shown.views.threads).thread_ids)
+        revision = shown.recording.revision
+        return json_response(encode_heat(shown.views.heat(query), revision))
 
     @api.get("/status")
     def status() -> Response:
-        count = len(service.threads.get(COUNT_AGE_S))
-        return json_response({"status": service.recording.status(), "thread_count": count})
+        shown = asked()
+        count = len(shown.threads.get(COUNT_AGE_S))
+        return json_response({"status": shown.recording.status(), "thread_count": count})
 
     @api.get("/threads")
     def threads() -> Response:
+        shown = asked()
         args = request.args.to_dict()
-        found = service.threads.within(parse_selection(args).span)
+        found = shown.threads.within(parse_selection(args).span)
         return json_response(encode_threads(found, parse_thread_query(args)))
 
     @api.get("/elsewhere")
     def elsewhere() -> Response:
+        shown = asked()
         children = service.controls.children() if service.controls else []
         busy = [each for each in children if each.cpu_ns >= BUSY_NS]
-        wall_ns = sum(each.wall_ns for each in service.threads.get(COUNT_AGE_S))
+        wall_ns = sum(each.wall_ns for each in shown.threads.get(COUNT_AGE_S))
         return json_response({"wall_ns": wall_ns, "children": busy[:MAX_CHILDREN]})
 
     @api.get("/events")
     def events() -> Response:
         if service.streams >= MAX_STREAMS:
             abort(503, f"{MAX_STREAMS} pages are open; close one")
-        response = Response(event_stream(service), mimetype="text/event-stream")
+        response = Response(event_stream(service, asked().recording), mimetype="text/event-stream")
         response.headers["Cache-Control"] = "no-store"
         return response
 
     @api.get("/exports")
     def exports() -> Response:
-        return json_response({"exports": service.exports.formats()})
+        shown = asked()
+        return json_response({"exports": shown.exports.formats()})
 
     @api.get("/export")
     def export() -> Response:
+        shown = asked()
         args = request.args.to_dict()
-        selection = parse_selection(args, service.threads.get)
-        return service.exports.response(args.get("format", ""), selection, shape_of(args))
+        selection = parse_selection(args, shown.threads.get)
+        return shown.exports.response(args.get("format", ""), selection, shape_of(args))
 
     add_controls(api, service.controls, service.farewell)
 
@@ -276,13 +280,13 @@ def blueprint(service: Service) -> Blueprint:
     return api
 
 
-def restored(args: dict[str, str], query: ViewQuery, service: Service) -> dict[str, Any]:
+def restored(args: dict[str, str], query: ViewQuery, shown: Shown) -> dict[str, Any]:
     """Return the threads that a view's names mean, and the names that mean none."""
     text = args.get("threads", "")
     if not re.search(r"[^\d,-]", text):
         return {}
     chosen = query.selection.thread_ids or ()
-    threads = service.threads.get()
+    threads = shown.threads.get()
     columns = [
         {"thread_id": each.thread_id, "name": each.name, "tid": each.tid}
         for each in threads
@@ -297,12 +301,12 @@ def json_response(value: Any, status: int = 200) -> Response:
     return Response(data, status, mimetype="application/json")
 
 
-def event_stream(service: Service) -> Iterator[bytes]:
+def event_stream(service: Service, recording: Recording) -> Iterator[bytes]:
     """Yield the events of one connection until the profile is final or the server closes."""
     with service.stream():
         yield f"retry: {RECONNECT_MS}\n\n".encode()
         while not service.closing.is_set():
-            status = service.recording.status()
+            status = recording.status()
             until = time.monotonic() + HEARTBEAT_S
             yield _event("status", _without_symbols(status))
             if status.is_final:
@@ -310,7 +314,7 @@ def event_stream(service: Service) -> Iterator[bytes]:
                 return
             service.closing.wait(EVENT_GAP_S)
             while not service.closing.is_set() and time.monotonic() < until:
-                if service.recording.wait_newer(status.revision, WAIT_S) > status.revision:
+                if recording.wait_newer(status.revision, WAIT_S) > status.revision:
                     break
         yield _event("bye", {})
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import gzip
+import json
+import re
 from collections.abc import Callable, Iterable
 from importlib.resources import files
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any
 from flask import Flask, Response, render_template, request
 
 from flametap.analysis.views import Views
+from flametap.errors import FlametapError
 from flametap.export.bundle import MAIN, SCRIPT, STYLE, bundle, joined, style
 
 from .api import Service, blueprint
@@ -19,6 +22,7 @@ from .control_types import Controls
 from .gate import MAX_BODY_BYTES
 from .guard import protect
 from .login import Key
+from .recordings import NUMBER, Recordings
 
 MIN_COMPRESSED_BYTES = 1024
 COMPRESSION_LEVEL = 1  # a fifth of the time of the usual level
@@ -30,28 +34,28 @@ COMPRESSED = {
     "text/javascript",
 }
 
+_OF_RECORDING = re.compile(r"/(\d{1,9})(?=/)", re.ASCII)
+
 
 def create_app(
-    views: Views,
+    shown: Views | Recordings,
     token: str,
     view: str = "",
     controls: Controls | None = None,
-    other: tuple[str, Views] | None = None,
 ) -> Flask:
-    """Create an app that serves one recording to clients that know the token.
+    """Create an app that serves recordings to clients that know the token.
 
     ``app.extensions["flametap"]`` is its ``Service``; setting its ``closing`` ends event streams.
 
     Args:
-        views: of the recording.
+        shown: the views of a recording, or several recordings.
         token: opens the page.
         view: the state in which the page opens, as its own URL has it after ``#``.
         controls: of the recorder; None if nothing is being recorded.
-        other: another recording to compare with, by its name; None for none.
     """
     key = Key(token)
-    other_name, other_views = other or ("", None)
-    service = Service(views, controls, other_views, other_name)
+    recordings = shown if isinstance(shown, Recordings) else Recordings.of(shown)
+    service = Service(recordings, controls)
     app = Flask(__name__)
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES
     app.extensions["flametap"] = service
@@ -62,10 +66,14 @@ def create_app(
 
     @app.get("/")
     def page() -> str:
-        service.trees.begin()
-        return joined(
-            render_template("index.html", status=views.recording.status(), other=other_name)
-        )
+        asked = recordings.asked()
+        asked.trees.begin()
+        status = asked.recording.status()
+        return joined(render_template("index.html", status=status, **_files(recordings)))
+
+    @app.errorhandler(FlametapError)
+    def refused(error: FlametapError) -> Response:
+        return Response(f"flametap: {error.message}: {error.hint}\n", 400, mimetype="text/plain")
 
     @app.get(f"/{SCRIPT}")
     def script() -> Response:
@@ -76,6 +84,19 @@ def create_app(
         return Response(_style(_newest_ns()), mimetype="text/css")
 
     return app
+
+
+def _files(recordings: Recordings) -> dict[str, Any]:
+    """Return what the page's template says of several recordings; nothing of a single one."""
+    own, names = recordings.asked_number, list(enumerate(recordings.names, 1))
+    if len(names) == 1:
+        return {}
+    files = [
+        (number, name, f"{request.script_root}/" + (f"{number}/" if number > 1 else ""))
+        for number, name in names
+    ]
+    others = json.dumps([each for each in names if each[0] != own])
+    return {"files": files, "number": own, "others": others}
 
 
 def _newest_ns() -> int:
@@ -115,13 +136,20 @@ def _compress(response: Response) -> Response:
 
 
 def _mounted(app: Callable[..., Iterable[bytes]], root: str) -> Callable[..., Iterable[bytes]]:
-    """Return a WSGI app that also serves all paths below ``root``."""
+    """Return a WSGI app that also serves all paths below ``root``, and those of each recording.
+
+    ``/2/`` below either is the page of the second recording.
+    """
 
     def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         path: str = environ.get("PATH_INFO", "")
         if path.startswith(f"{root}/"):
             environ["SCRIPT_NAME"] = root
-            environ["PATH_INFO"] = path[len(root) :]
+            path = environ["PATH_INFO"] = path[len(root) :]
+        found = _OF_RECORDING.match(path)
+        if found:
+            environ[NUMBER] = int(found[1])
+            environ["PATH_INFO"] = path[found.end() :]
         return app(environ, start_response)
 
     return serve

@@ -110,11 +110,11 @@ def _parse_threads(text: str, threads: ThreadList) -> list[int]:
 
 
 def _parse_span(
-    args: dict[str, str], name: str = "range", others: Sequence[str] = ()
+    args: dict[str, str], name: str = "range", others: Sequence[re.Pattern[str]] = ()
 ) -> Span | None:
-    """Return a range of time; None if there is none, or the text is one of ``others``."""
+    """Return a range of time; None if there is none, or the text is like one of ``others``."""
     text = args.get(name, "")
-    if not text or text in others:
+    if not text or any(each.fullmatch(text) for each in others):
         return None
     found = re.fullmatch(r"(?:last(\d+)|(\d+)-(\d+))", text, re.ASCII)
     if not found or len(text) > MAX_RANGE_CHARACTERS:

@@ -18,13 +18,19 @@ class Baseline:
         span: the other range of time; None for the rest of the recording, or another recording.
         is_share: True compares shares of each range's time, False time per second of each range.
         is_both: True makes boxes as wide as in both ranges together.
-        is_file: compare with the whole of another recording.
+        file: the number of another recording, to compare with the whole of it; 0 for the first
+            other one, None for none.
     """
 
     span: Span | None = None
     is_share: bool = True
     is_both: bool = False
-    is_file: bool = False
+    file: int | None = None
+
+    @property
+    def is_file(self) -> bool:
+        """True for another recording."""
+        return self.file is not None
 
     @property
     def is_rest(self) -> bool:

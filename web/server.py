@@ -25,6 +25,7 @@ from .app import create_app
 from .control_types import Controls
 from .gate import Gate, Peer
 from .login import Key
+from .recordings import Recordings
 
 MAX_ANSWERS = MAX_STREAMS + 64  # at a time; a page asks for two at once, a browser for six
 BACKLOG = 512  # connections that the kernel keeps for us; a flood fills it within milliseconds
@@ -142,25 +143,23 @@ class Server:
 
 
 def serve(
-    views: Views,
+    shown: Views | Recordings,
     host: str,
     port: int,
     token: str,
     *,
     view: str = "",
     controls: Controls | None = None,
-    other: tuple[str, Views] | None = None,
 ) -> Server:
-    """Serve a recording in the background.
+    """Serve recordings in the background.
 
     Args:
-        views: of the recording.
+        shown: the views of a recording, or several recordings.
         host: the address to listen on.
         port: 0 for any free port.
         token: opens the page.
         view: the state in which the page opens, as its own URL has it after ``#``.
         controls: of the recorder; None if nothing is being recorded.
-        other: another recording to compare with, by its name; None for none.
 
     Raises:
         OutputError: the server cannot listen on the address.
@@ -174,7 +173,8 @@ def serve(
             f"cannot serve the page on {host} port {port}: {reason}",
             "choose another with --port, or --port 0 for any free one",
         ) from error
-    app = create_app(views, token, view, controls, other)
-    if views.recording.status().is_final:  # the first tree stays the newest
-        app.extensions["flametap"].trees.begin()
+    app = create_app(shown, token, view, controls)
+    first = app.extensions["flametap"].recordings.get(1)
+    if first.recording.status().is_final:  # the first tree stays the newest
+        first.trees.begin()
     return Server(app, listener, host, token)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,6 +35,18 @@ MAX_TREES = 12
 MAX_DISPERSIONS = 4
 # A tree with a million nodes and its index take some 100 MB. The two newest are kept in any case.
 MAX_NODES = 4_000_000
+
+# The number of another recording, as Baseline has it → its views.
+Others = Callable[[int], Views]
+
+
+def no_others(_: int) -> Views:
+    """Refuse to compare with another recording.
+
+    Raises:
+        BadRequest: always.
+    """
+    abort(400, "there is no other recording to compare with")
 
 
 @dataclass(frozen=True)
@@ -73,15 +85,15 @@ class _Slot:
 class TreeCache:
     """A thread-safe cache. Requests for the same tree wait for each other; others do not."""
 
-    def __init__(self, views: Views, other: Views | None = None) -> None:
+    def __init__(self, views: Views, others: Others = no_others) -> None:
         self._views = views
-        self._other = other
+        self._others = others
         recording = self._recording = views.recording
         self.names = FunctionNames(lambda: recording.functions)
         self.shaper = Shaper(recording, self.names)
         self._lock = threading.Lock()
         self._slots: OrderedDict[Wanted, _Slot] = OrderedDict()
-        self._dispersions: dict[Selection, Dispersion] = {}
+        self._dispersions: dict[tuple[Selection, int], Dispersion] = {}
 
     def begin(self) -> None:
         """Build the tree that most pages show first, while the browser loads the page."""
@@ -162,6 +174,11 @@ class TreeCache:
             "nodes": found,
         }
 
+    def forget_spreads(self) -> None:
+        """Forget how weights vary by chance, and with it the recordings compared with."""
+        with self._lock:
+            self._dispersions.clear()
+
     def _opened(
         self, query: ViewQuery, page: PageQuery, index: TreeIndex, revision: int
     ) -> tuple[TreeIndex, int] | None:
@@ -198,10 +215,8 @@ class TreeCache:
     def _compared(self, wanted: Wanted, baseline: Baseline, revision: int) -> tuple[int, TreeIndex]:
         revision, here = self.get(wanted.selection, revision)
         selection = baseline.other(wanted.selection)
-        if baseline.is_file:
-            if self._other is None:
-                abort(400, "there is no other recording to compare with")
-            there = translated(self._other.tree(selection), self._recording)
+        if baseline.file is not None:
+            there = translated(self._others(baseline.file).tree(selection), self._recording)
         else:
             there = self.get(selection, revision)[1].tree
         tree = join(here.tree, there, self.shaper.order(), is_rest=baseline.is_rest)
@@ -211,22 +226,24 @@ class TreeCache:
 
     def _spreads(self, query: ViewQuery) -> Spreads | None:
         """Return how far weights vary by chance, if the view is compared with a file."""
-        baseline, other = query.baseline, self._other
-        if baseline is None or not baseline.is_file or other is None:
+        baseline = query.baseline
+        if baseline is None or baseline.file is None:
             return None
+        other, key = self._others(baseline.file), (query.selection, baseline.file)
         with self._lock:
             kept = self._dispersions
-            found = kept.pop(query.selection, None)
+            found = kept.pop(key, None)
             if found is None:
                 before = Side(other.recording, baseline.other(query.selection))
                 found = Dispersion(before, Side(self._recording, query.selection))
-            kept[query.selection] = found
+            kept[key] = found
             while len(kept) > MAX_DISPERSIONS:
                 del kept[next(iter(kept))]
         return found.spreads
 
     def _sizes(self, tree: CallTree, selection: Selection, baseline: Baseline) -> Sizes:
         status = self._recording.status()
-        is_file = baseline.is_file and self._other is not None
-        other = self._other.recording.status() if is_file and self._other else status
-        return sizes_of(tree, selection, baseline, status, other)
+        if baseline.file is None:
+            return sizes_of(tree, selection, baseline, status, status)
+        other = self._others(baseline.file).recording
+        return sizes_of(tree, selection, baseline, status, other.status())

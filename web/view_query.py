@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from flask import abort
@@ -15,10 +16,10 @@ from flametap.tree.spelling import parse_path
 from .comparing import Baseline
 from .encode_tree import MAX_NODES, MAX_ROWS, PageQuery
 
-FILE = "file"  # in ``compare``: another recording
+FILE = re.compile(r"file([1-9]\d{0,8})?", re.ASCII)  # in ``compare``: another recording
 SCALES = ("share", "time")
 WIDTHS = ("here", "both")
-REST = "rest"
+REST = re.compile("rest")
 
 
 def shape_of(args: dict[str, str]) -> Shape:
@@ -47,14 +48,17 @@ def baseline_of(args: dict[str, str], span: Span | None) -> Baseline | None:
     Raises:
         BadRequest: an argument is invalid; the message names it.
     """
-    if not args.get("compare"):
+    compare = args.get("compare")
+    if not compare:
         return None
     scale, width = args.get("scale", SCALES[0]), args.get("width_of", WIDTHS[0])
     if scale not in SCALES:
         abort(400, f"scale must be one of {', '.join(SCALES)}")
     if width not in WIDTHS:
         abort(400, f"width_of must be one of {', '.join(WIDTHS)}")
-    return Baseline(span, scale == "share", width == "both", args["compare"] == FILE)
+    found = FILE.fullmatch(compare)
+    file = int(found[1] or 0) if found else None
+    return Baseline(span, scale == "share", width == "both", file)
 
 
 def parse_pages(body: dict[str, Any]) -> tuple[list[PageQuery], PageQuery | None]:

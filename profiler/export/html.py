@@ -83,17 +83,17 @@ def write_trees(
         "range": _range(request),
         **{name: _base64(deflate(orjson.dumps(part))) for name, part in more.items()},
     }
-    other = None
+    others = "[]"
     if compared is not None:
         joined = zip(compared.trees, packed.trees[len(clocks) :], strict=True)
-        other = _text(compared.name)
+        others = json.dumps([[2, _text(compared.name)]])  # as web/app.py has them
         data["compared"] = {
             "trees": {clock.value: _base64(tree) for clock, tree in joined},
             "sample_ns": {clock.value: each for clock, each in compared.sample_ns.items()},
             "lengths_ns": list(compared.lengths_ns),
         }
     # In ASCII: it may hold lone surrogates, from bytes that could not be decoded.
-    file.write(page(json.dumps(data), {"status": status, "other": other}).encode())
+    file.write(page(json.dumps(data), {"status": status, "others": others}).encode())
 
 
 def _names(packed: PackedTrees) -> dict[str, Any]:

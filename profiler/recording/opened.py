@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from ..errors import InputError
+from .chunks import ChunkReader
 from .kept_code import CODE, TEXT, KeptCode
 from .reader import load
 from .recording import Process, Recording
@@ -17,20 +20,44 @@ from .revision import Revision
 STORED_BYTES = 128 << 20
 
 
+def check_recording(path: str) -> None:
+    """Check that a file is a recording that can be read, by its first bytes.
+
+    Raises:
+        InputError: it is not, or cannot be opened.
+    """
+    with _readable(path) as file:
+        ChunkReader(file, path)
+
+
 def open_recording(path: str) -> Recording:
     """Open the file of a recording.
 
     Raises:
         InputError: it cannot be read, is no recording, or nothing of it makes sense.
     """
+    with _readable(path) as file:
+        return _opened(file, path)
+
+
+@contextlib.contextmanager
+def _readable(path: str) -> Iterator[BinaryIO]:
     try:
         with Path(path).open("rb") as file:
-            return _opened(file, path)
+            yield file
     except OSError as error:
         raise InputError(
             f"cannot read {path}: {error.strerror or error}",
             "name a recording that 'flametap record -o NAME.flametap' has made",
         ) from error
+
+
+def same_file(path: str, other: str) -> bool:
+    """Return True if two names are of one file that exists."""
+    try:
+        return os.path.samefile(path, other)
+    except OSError:
+        return False
 
 
 def _opened(file: BinaryIO, path: str) -> Recording:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from flametap.analysis.views import views_of
 from flametap.web.server import Server, serve
 from made_programs import program
+from served import served
 
 pytestmark = pytest.mark.needs("chromium")
 
@@ -19,9 +19,7 @@ CHANGES = "() => flametap.views.current.comparison && flametap.views.current.fun
 @pytest.fixture
 def server() -> Iterator[Server]:
     before, after = program({}, 1), program({"match": 1.6}, 2)
-    server = serve(
-        views_of(after), "127.0.0.1", 0, "secret-token", other=("before.flametap", views_of(before))
-    )
+    server = serve(served(after=after, before=before), "127.0.0.1", 0, "secret-token")
     yield server
     server.close()
 

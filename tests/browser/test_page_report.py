@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from fake_source import TOKEN
 from flametap.analysis.dispersion import Side
-from flametap.analysis.views import Views, views_of
+from flametap.analysis.views import Views
 from flametap.code import live_code
 from flametap.export import difference, write_file
 from flametap.export.request import ExportRequest
@@ -27,6 +27,7 @@ from page_probe import at, click_box, painted_share, zoom_names
 from profiles import MAIN_ADDR, NAMES, random_profile, small_profile
 from python_source import PythonSource
 from recordings import recorded
+from served import served
 
 pytestmark = pytest.mark.needs("chromium")
 
@@ -203,7 +204,7 @@ def test_zoom_search_and_table_work_without_a_server(
 
 
 def client_functions(client: FlaskClient) -> list[Function]:
-    return list(client.application.extensions["flametap"].recording.functions)
+    return list(client.application.extensions["flametap"].recordings.get(1).recording.functions)
 
 
 def test_what_a_report_lacks_is_said(open_report: Callable[..., Page]) -> None:
@@ -360,7 +361,7 @@ def test_comparison_is_that_of_the_server(browser: Browser, tmp_path: Path) -> N
     path = tmp_path / "diff.html"
     with path.open("wb") as file:
         difference.write_html(sides[0], sides[1], "before.flametap", file)
-    app = create_app(views_of(after), TOKEN, other=("before.flametap", views_of(before)))
+    app = create_app(served(after=after, before=before), TOKEN)
     client = app.test_client()
     client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {TOKEN}"
     page = browser.new_page()

@@ -26,6 +26,7 @@ import { cssColor, followTheme, rem, theme, timelineStyle } from './page/appeara
 import { announce, byId, choice } from './page/dom.js';
 import { Beside, shownTabs } from './page/beside.js';
 import { Farewell } from './page/farewell.js';
+import { Files } from './page/files.js';
 import { Freeze } from './page/freeze.js';
 import { Header } from './page/header.js';
 import { showHint } from './page/hint.js';
@@ -115,6 +116,7 @@ const save = new Save(() => state, graph, { status: () => feed.status, say });
 const settings = new Settings({ status: () => feed.status, changed: () => feed.ask(), say });
 const farewell = new Farewell({ save: (format) => save.saveExport(format, 'whole') });
 const freeze = new Freeze(() => state, { status: () => feed.status, change });
+const files = new Files(() => state);
 const codes = new CodeOpener(() => state, { code, graph, quality });
 const modules = new Modules(() => state, {
   isWanted: () => quality.isOpen && feed.status !== null,
@@ -353,7 +355,7 @@ document.addEventListener('visibilitychange', () => {
 
 // --- keyboard ------------------------------------------------------------------------------------------
 
-const parts = { beside, code, codes, freeze, graph, header, languages, locks, quality, save, search, settings, shaping, threads };
+const parts = { beside, code, codes, files, freeze, graph, header, languages, locks, quality, save, search, settings, shaping, threads };
 const KEYS = shortcuts(() => state, change, parts);
 
 listenToKeys(KEYS, (key) => {

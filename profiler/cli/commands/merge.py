@@ -33,7 +33,7 @@ def merge(paths: tuple[str, ...], output: str, quiet: bool) -> int:
     """
     from ...export import RECORDING_EXTENSION, destination, write_with
     from ...recording.merge.whole import merge as merge_files
-    from ...recording.merge.whole import same_file
+    from ...recording.opened import same_file
 
     if len(paths) < 2:
         raise UsageError("one recording is nothing to merge", "name another one before -o")

@@ -163,11 +163,3 @@ def _read(path: str) -> Loaded:
     except ValueError as error:
         raise InputError(f"{path} is damaged: {error}", "record again") from error
     return loaded
-
-
-def same_file(path: str, other: str) -> bool:
-    """Return True if two names are of one file that exists."""
-    try:
-        return os.path.samefile(path, other)
-    except OSError:
-        return False

@@ -15,8 +15,8 @@ from made_programs import program
 
 def listed(before: Recording, after: Recording) -> dict[str, int]:
     """The functions of the page's table, and how sure their changes are."""
-    trees = TreeCache(views_of(after), views_of(before))
-    query = ViewQuery(EVERYTHING, baseline=Baseline(is_file=True), table="self")
+    trees = TreeCache(views_of(after), lambda _: views_of(before))
+    query = ViewQuery(EVERYTHING, baseline=Baseline(file=0), table="self")
     view, revision = trees.view(query)
     rows = encode_view(view, query, revision)["table"]["rows"]
     return dict(zip(rows["name"], map(int, rows["self_change"]), strict=True))

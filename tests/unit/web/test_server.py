@@ -152,7 +152,7 @@ def test_closing_says_good_bye_to_open_pages_and_frees_the_port(source: FakeSour
 def test_closing_lets_a_stream_end_as_http_demands(
     server: Server, source: FakeSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def event_stream(service: api.Service) -> Iterator[bytes]:
+    def event_stream(service: api.Service, _: object) -> Iterator[bytes]:
         with service.stream():
             yield b"event: status\ndata: {}\n\n"
             service.closing.wait(10)

@@ -8,9 +8,9 @@ import pytest
 from flask.testing import FlaskClient
 
 from fake_source import TOKEN, FakeSource
-from flametap.analysis.views import views_of
 from flametap.web.app import create_app
 from made_programs import SAMPLE_NS, SAMPLES, program
+from served import served
 
 
 def view(client: FlaskClient, **query: object) -> dict[str, Any]:
@@ -225,7 +225,7 @@ def test_threads_are_found_by_name_in_another_process(client: FlaskClient) -> No
 
 def test_comparison_with_another_recording() -> None:
     before, after = program({}, 1), program({"match": 1.6}, 2)
-    app = create_app(views_of(after), TOKEN, other=("before.flametap", views_of(before)))
+    app = create_app(served(after=after, before=before), TOKEN)
     client = app.test_client()
     client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {TOKEN}"
     answer = client.get("/api/view?compare=file&table=self&table_rows=20").get_json()

@@ -3,6 +3,7 @@
 // A grade says how sure a change is (profiler/tree/comparison.py): 0 noise, 1 likely, 2 certain; below 0 for less.
 
 import { oklch } from './color.js';
+import { isFile, otherName } from './files.js';
 import { formatNs, formatShare } from './format.js';
 import { formatMoment } from './timeline.js';
 
@@ -14,10 +15,10 @@ const SHADES = {
   dark: { none: [0.34, 0.006, 260], weak: [0.41, 0.055], strong: [0.5, 0.115], stripe: '#ffffff24' },
 };
 
-/** Returns a range of the state in words: "0:10 – 0:20", "the last 5 s", "the rest", "the other file", "all". */
+/** Returns a range of the state in words: "0:10 – 0:20", "the last 5 s", "the rest", "the other file", its name, "all". */
 export function describeRange(text) {
   if (text === 'rest') return 'the rest';
-  if (text === 'file') return 'the other file';
+  if (isFile(text)) return otherName(text);
   if (!text) return 'all';
   if (text.startsWith('last')) return `the last ${formatNs(Number(text.slice(4)) * 1e6)}`;
   const [from, to] = text.split('-').map(Number);

@@ -51,6 +51,12 @@ export function learnThreads(list) {
   for (const { thread_id: id, name, tid } of list) threads.set(id, { name, tid });
 }
 
+/** Returns the part of a path up to the first function whose name is not known. */
+export function namedPath(path) {
+  const end = path.findIndex((each) => typeof each !== 'string' && !functions.has(each));
+  return end < 0 ? path : path.slice(0, end);
+}
+
 /** Returns the name of an element of a path: of a function's id, or of a spelling. */
 export function labelOf(element) {
   if (typeof element === 'string') return readFunction(element).name;
@@ -109,6 +115,12 @@ export function formatIds(ids) {
 /** Returns threads as short as a request needs them. */
 export function askThreads(list) {
   return list.every(Number.isInteger) ? formatIds(list) : list.join(',');
+}
+
+/** Returns those threads that a URL has by name. */
+export function namedThreads(list) {
+  if (list.length > MAX_SPELLED) return [];
+  return list.filter((each) => typeof each === 'string' || threads.has(each));
 }
 
 export function spellThreads(list) {

@@ -13,8 +13,8 @@ export const ROWS_STEP = 300;
 
 const RUN = /^\d{1,10}-\d{1,10}$/;
 const RANGE = /^(?:last\d{1,12}|\d{1,12}-\d{1,12})$/;
-// The range to compare with: the rest of the recording, another recording, or as RANGE.
-const COMPARE = /^(?:rest|file|last\d{1,12}|\d{1,12}-\d{1,12})$/;
+// The range to compare with: the rest of the recording, another recording (model/files.js), or as RANGE.
+const COMPARE = /^(?:rest|file\d{0,9}|last\d{1,12}|\d{1,12}-\d{1,12})$/;
 
 function oneOf(...values) {
   return { initial: values[0], parse: (text) => (values.includes(text) ? text : values[0]), format: String };

@@ -51,9 +51,9 @@ export function shortcuts(getState, change, parts) {
 }
 
 /** Closes or clears one thing: a panel, else the selection, else the search, else the focus. */
-function escape(getState, change, { code, graph, locks, quality, save, search, settings, shaping, threads }) {
+function escape(getState, change, { code, files, graph, locks, quality, save, search, settings, shaping, threads }) {
   if (search.leave()) return;
-  if (shaping.close() || threads.close() || save.close() || settings.close() || code.close()) return;
+  if (shaping.close() || threads.close() || save.close() || files.close() || settings.close() || code.close()) return;
   if (quality.isOpen) quality.toggle(false);
   else if (locks.isOpen) locks.toggle(false);
   else if (graph.selectedPath) graph.select(null);

@@ -1,6 +1,7 @@
 // What the view is compared with, how, and what the colours mean.
 
 import { byId, choice, h, setText } from '../page/dom.js';
+import { compareWith, isFile, learnOthers } from '../model/files.js';
 import { changeColor, describeRange, stripeColor } from '../model/change.js';
 
 const LEGEND = [
@@ -8,10 +9,14 @@ const LEGEND = [
   ['noise', 0],
   ['▲ more here', 2],
 ];
+const MAX_BUTTONS = 3; // for other recordings; more are in a menu
 
 export class CompareBar {
-  /** @param onChange called with the changed part of the state */
-  constructor(onChange) {
+  /**
+   * @param onChange called with the changed part of the state
+   * @param menu the page's (page/menu.js)
+   */
+  constructor(onChange, menu) {
     this.bar = byId('compare');
     this.what = h('span', { class: 'chip-label' });
     const close = h(
@@ -38,14 +43,25 @@ export class CompareBar {
       { type: 'button', class: 'button small', title: 'What is different in this range from the rest of the recording', onclick: () => onChange({ compare: 'rest' }) },
       'Compare with the rest',
     );
-    this.file = this.bar.dataset.other ?? ''; // the name of another recording
-    this.withFile = h(
-      'button',
-      { type: 'button', class: 'button small', title: 'What is different in this recording from the other one', onclick: () => onChange({ compare: 'file' }) },
-      `Compare with ${this.file}`,
-    );
+    this.others = JSON.parse(this.bar.dataset.others || '[]'); // [number, name] of each other recording
+    learnOthers(this.others);
+    this.withFiles = this.fileButtons(onChange, menu);
     this.parts = [this.here, close, this.swap, this.scale.element, this.width.element, this.found, this.legend];
-    this.bar.append(this.rest, this.withFile, ...this.parts);
+    this.bar.append(this.rest, ...this.withFiles, ...this.parts);
+  }
+
+  /** Returns a button for each other recording; of many, one with a menu. */
+  fileButtons(onChange, menu) {
+    const choices = this.others.map(([number, label]) => ({ label, action: () => onChange({ compare: compareWith(number) }) }));
+    const button = (text, onclick) => h('button', { type: 'button', class: 'button small', title: 'What is different in this recording from the other one', onclick }, text);
+    if (choices.length <= MAX_BUTTONS) return choices.map(({ label, action }) => button(`Compare with ${label}`, action));
+    const open = ({ currentTarget }) => {
+      const { left, bottom } = currentTarget.getBoundingClientRect();
+      menu.open({ x: left, y: bottom }, 'Compare with', choices);
+    };
+    const one = button('Compare with …', open);
+    one.setAttribute('aria-haspopup', 'menu');
+    return [one];
   }
 
   group(label, onChoose, values) {
@@ -55,14 +71,14 @@ export class CompareBar {
   }
 
   update({ range, compare, scale, widthOf }) {
-    this.bar.hidden = !compare && !range && !this.file;
-    this.withFile.hidden = compare !== '' || !this.file;
+    this.bar.hidden = !compare && !range && !this.others.length;
+    for (const each of this.withFiles) each.hidden = compare !== '';
     this.rest.hidden = compare !== '' || range === '';
     for (const part of this.parts) part.hidden = compare === '';
-    setText(this.other, (compare === 'file' && this.file) || describeRange(compare));
+    setText(this.other, isFile(compare) && this.others.length === 1 ? this.others[0][1] : describeRange(compare));
     setText(this.here, range ? `Here: ${describeRange(range)}` : 'Here: all');
     this.swapped = { range: compare, compare: range };
-    if (!range || compare === 'rest' || compare === 'file') this.swap.hidden = true;
+    if (!range || compare === 'rest' || isFile(compare)) this.swap.hidden = true;
     this.scale.show(scale);
     this.width.show(widthOf);
   }

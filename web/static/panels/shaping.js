@@ -30,7 +30,7 @@ export class Shaping {
     this.chips = new Chips(on.change);
     this.simplify = new Simplify(on.change);
     this.sandwich = new Sandwich(getState, { ...on, failed: say });
-    this.compare = new CompareBar(on.change);
+    this.compare = new CompareBar(on.change, this.menu);
     this.changes = new Changes({
       sort: (sort) => on.change({ sort }),
       menu: (place, f) => this.boxMenu.open(place, f, () => f.name),
