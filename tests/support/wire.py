@@ -6,10 +6,14 @@ import os
 import struct
 from collections.abc import Sequence
 
-from flametap.model import ThreadState, Verdict
+import numpy as np
+import numpy.typing as npt
+
+from flametap.model import ManagedVerdict, ThreadState, Verdict
 from flametap.wire import abi
 
 RUNNING, PARKED, BLOCKED, QUEUED = ThreadState
+Rows = npt.NDArray[np.void]  # of ``wire.events.INTERVAL_DTYPE``
 INTERVAL = struct.Struct("<3Q2I2Bh2I2H")
 
 
@@ -55,10 +59,11 @@ def trace(
     verdict: Verdict = Verdict.COMPLETE,
     fault_module: int = 0,
     *,
+    managed: ManagedVerdict = ManagedVerdict.NONE,
     marks: int = 0,
 ) -> bytes:
     """A trace record with its frames."""
-    record = abi.TRACE_RECORD.pack(trace_id, len(leaf_first), verdict, 0, fault_module, marks)
+    record = abi.TRACE_RECORD.pack(trace_id, len(leaf_first), verdict, managed, fault_module, marks)
     return record + struct.pack(f"<{len(leaf_first)}Q", *leaf_first)
 
 
@@ -106,9 +111,9 @@ def code(
     return record + body + bytes(-len(body) % 8)
 
 
-def section(kind: int, records: Sequence[bytes]) -> bytes:
+def section(kind: int, records: Sequence[bytes] | Rows) -> bytes:
     """A section with its header."""
-    body = b"".join(records)
+    body = records.tobytes() if isinstance(records, np.ndarray) else b"".join(records)
     return abi.SECTION_HEADER.pack(kind, len(records), len(body), 0) + body
 
 
@@ -119,10 +124,10 @@ def batch(
     threads: Sequence[bytes] = (),
     codes: Sequence[bytes] = (),
     traces: Sequence[bytes] = (),
-    intervals: Sequence[bytes] = (),
+    intervals: Sequence[bytes] | Rows = (),
     sequence: int = 0,
 ) -> bytes:
-    """A whole batch; sections without records are left out."""
+    """A whole batch; sections without records are left out. Intervals may be in columns."""
     sections = [
         section(kind, records)
         for kind, records in (
@@ -132,7 +137,7 @@ def batch(
             (abi.SECTION_TRACES, traces),
             (abi.SECTION_INTERVALS, intervals),
         )
-        if records
+        if len(records)
     ]
     body = b"".join(sections)
     return (
