@@ -1,4 +1,4 @@
-"""The page in headless Chromium, served from a made-up profile that grows when a test says so."""
+"""The page in headless Chromium, served from a recording that grows when a test says so."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from fake_source import FakeSource
 from flametap.web.server import Server, serve
+from made_server import MadeServer
 
 WIDE = {"width": 1440, "height": 900}
 PHONE = {"width": 400, "height": 800}
@@ -24,15 +24,15 @@ expect.set_options(timeout=TIMEOUT_MS)
 
 
 @pytest.fixture
-def source() -> FakeSource:
-    source = FakeSource(5_000)
-    source.advance(5.0)
-    return source
+def made() -> MadeServer:
+    made = MadeServer(5_000)
+    made.advance(5.0)
+    return made
 
 
 @pytest.fixture
-def server(source: FakeSource) -> Iterator[Server]:
-    server = serve(source, "127.0.0.1", 0, "secret-token", controls=source)
+def server(made: MadeServer) -> Iterator[Server]:
+    server = serve(made.views, "127.0.0.1", 0, "secret-token", controls=made.controls)
     yield server
     server.close()
 

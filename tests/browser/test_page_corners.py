@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from fake_source import FakeSource
-from flametap.model import ChildProcess, Clock, ThreadInfo
-from flametap.tree.calltree import CallTree
-from flametap.tree.selection import Selection, Span
+from flametap.model import ChildProcess
+from made_server import MadeServer
 from page_probe import TWO_FRAMES, at
 
 pytestmark = pytest.mark.needs("chromium")
@@ -39,27 +36,20 @@ def test_card_goes_with_the_graph(page: Page) -> None:
     expect(page.locator("#details")).to_be_visible()
 
 
-def test_after_the_end_no_thread_runs(page: Page, source: FakeSource) -> None:
-    source.end("the process exited")
+def test_after_the_end_no_thread_runs(page: Page, made: MadeServer) -> None:
+    made.end("the process exited")
     expect(page.locator("#state-text")).to_have_text("Ended")
     page.keyboard.press("t")
     expect(page.locator("#threads-rows .thread-row").first).to_be_visible()
     assert set(page.locator("#threads-rows .thread-waits").all_inner_texts()) <= {"–", "ended"}
 
 
-class OneThread(FakeSource):
-    """A process with one thread."""
-
-    def threads(self, span: Span | None = None) -> list[ThreadInfo]:
-        return super().threads(span)[:1]
-
-
 class TestOneThread:
     @pytest.fixture
-    def source(self) -> FakeSource:
-        source = OneThread(400)
-        source.advance(5.0)
-        return source
+    def made(self) -> MadeServer:
+        made = MadeServer(400, threads=["orderd"])
+        made.advance(5.0)
+        return made
 
     def test_it_is_not_all_threads(self, page: Page) -> None:
         expect(page.locator("#threads-label")).to_have_text("1 thread")
@@ -70,24 +60,16 @@ class TestOneThread:
         expect(page.locator("#toast")).to_be_hidden()
 
 
-class IdleSource(FakeSource):
-    """Nothing but waiting, and a child that works."""
-
-    def tree(self, selection: Selection) -> CallTree:
-        is_cpu = selection.clock is Clock.CPU
-        nobody = dataclasses.replace(selection, thread_ids=frozenset({999}))
-        return super().tree(nobody if is_cpu else selection)
-
-    def children(self) -> list[ChildProcess]:
-        return [ChildProcess(4711, "cc1plus", 12_300_000_000), ChildProcess(4712, "sh", 10_000_000)]
-
-
 class TestIdle:
     @pytest.fixture
-    def source(self) -> FakeSource:
-        source = IdleSource(400)
-        source.advance(5.0)
-        return source
+    def made(self) -> MadeServer:
+        made = MadeServer(400, load=0)
+        made.controls.started = [
+            ChildProcess(4711, "cc1plus", 12_300_000_000),
+            ChildProcess(4712, "sh", 10_000_000),
+        ]
+        made.advance(5.0)
+        return made
 
     def test_idle_process_offers_its_waits_and_its_busy_child(
         self, open_page: Callable[..., Page]
@@ -110,28 +92,19 @@ class TestIdle:
         expect(page.locator("#empty")).to_be_hidden()
 
 
-class HostileNames(FakeSource):
-    """Functions whose names are made to confuse."""
-
-    def _freeze(self) -> None:
-        names = {
-            "worker_main": "pay\u202efdp.exe",
-            "main": "\U0001f469\u200d\U0001f467" * 40,
-            "Worker::step": "<b>bold</b>",
-        }
-        self.functions = [
-            dataclasses.replace(each, name=names.get(each.name, each.name))
-            for each in self.functions
-        ]
-        super()._freeze()
+HOSTILE = {
+    "worker_main": "pay\u202efdp.exe",
+    "main": "\U0001f469\u200d\U0001f467" * 40,
+    "Worker::step": "<b>bold</b>",
+}
 
 
 class TestHostileNames:
     @pytest.fixture
-    def source(self) -> FakeSource:
-        source = HostileNames(2_000)
-        source.advance(5.0)
-        return source
+    def made(self) -> MadeServer:
+        made = MadeServer(2_000, names=HOSTILE)
+        made.advance(5.0)
+        return made
 
     def test_names_cannot_reorder_other_text(self, page: Page) -> None:
         page.keyboard.press("f")

@@ -4,38 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from flametap.model import Status
+from flametap.analysis.views import views_of
 from flametap.web.server import Server, serve
-from gil_profiles import gil_profile
+from gil_profiles import gil_recording
 from page_probe import at
-from python_source import PythonSource
+from python_server import PythonServer
 
 pytestmark = pytest.mark.needs("chromium")
 NAMES = "() => flametap.views.current.functions.name"
 WAIT = "[waiting for the GIL]"
 
 
-class GilSource(PythonSource):
-    """A recording of three threads with one GIL."""
-
-    def __init__(self) -> None:
-        super().__init__(10)
-        self._show(*gil_profile())
-
-    def status(self) -> Status:
-        """See ``Recording.status``."""
-        return replace(super().status(), has_gil=True)
-
-
 @pytest.fixture
 def server() -> Iterator[Server]:
-    server = serve(GilSource(), "127.0.0.1", 0, "secret-token")
+    server = serve(views_of(gil_recording()), "127.0.0.1", 0, "secret-token")
     yield server
     server.close()
 
@@ -101,7 +88,7 @@ def test_page_without_a_gil_does_not_speak_of_it(browser_page_without: Page) -> 
 
 @pytest.fixture
 def browser_page_without(browser: Browser) -> Iterator[Page]:
-    server = serve(PythonSource(100), "127.0.0.1", 0, "secret-token")
+    server = serve(PythonServer(100).views, "127.0.0.1", 0, "secret-token")
     page = browser.new_page()
     page.goto(server.url)
     page.wait_for_function("() => globalThis.flametap?.views.current?.total_ns > 0")
@@ -111,7 +98,7 @@ def browser_page_without(browser: Browser) -> Iterator[Page]:
 
 
 def test_server_can_open_the_page_with_the_gil_only(browser: Browser, tmp_path: Path) -> None:
-    server = serve(GilSource(), "127.0.0.1", 0, "secret-token", view="gil=1")
+    server = serve(views_of(gil_recording()), "127.0.0.1", 0, "secret-token", view="gil=1")
     page = browser.new_page()
     try:
         page.goto(server.url)

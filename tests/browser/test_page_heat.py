@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from fake_source import FakeSource
+from made_server import MadeServer
 
 pytestmark = pytest.mark.needs("chromium")
 
@@ -15,10 +15,10 @@ DRAWN = "() => flametap.timeline.heat.heat && !flametap.timeline.frame"
 
 
 @pytest.fixture
-def source() -> FakeSource:
-    source = FakeSource(500)
-    source.advance(20.0)
-    return source
+def made() -> MadeServer:
+    made = MadeServer(500)
+    made.advance(20.0)
+    return made
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_waits_are_shown_by_cause(page: Page) -> None:
         "() => flametap.timeline.heat.heat?.rows === 60 && !flametap.timeline.frame"
     )
     causes = page.evaluate("flametap.timeline.heat.heat.planes.map(([name]) => name).sort()")
-    assert causes == ["io", "lock", "poll", "queued", "sleep"]
+    assert causes == ["io", "lock", "poll", "queued", "sleep", "work"]
     assert 0.005 < painted(page) < 0.9
     drag(page, (4, 0.2), (8, 0.9))
     start, end = map(int, page.evaluate("flametap.getState().range").split("-"))
@@ -90,7 +90,7 @@ def test_waits_are_shown_by_cause(page: Page) -> None:
 
 
 def test_heat_map_is_in_the_address_and_follows_time_and_threads(
-    open_page: Callable[..., Page], source: FakeSource
+    open_page: Callable[..., Page], made: MadeServer
 ) -> None:
     page = open_page("#heat=waits&threads=3")
     page.wait_for_function(DRAWN)
@@ -98,7 +98,7 @@ def test_heat_map_is_in_the_address_and_follows_time_and_threads(
     few = page.evaluate("flametap.timeline.heat.heat.most")
     page.locator("#timeline-names").get_by_role("button", name="worker-2").click()
     page.wait_for_function("(few) => flametap.timeline.heat.heat.most > few", arg=few)
-    source.advance(10.0)
+    made.advance(10.0)
     page.wait_for_function("() => flametap.timeline.heat.heat.column(29900) !== null")
     page.locator("#heat-button").click()
     expect(page.locator("#heat")).to_be_hidden()

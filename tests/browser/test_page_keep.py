@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from fake_source import FakeSource
 from flametap.model import Clock
 from flametap.web import farewell
 from flametap.web.server import Server, serve
+from made_server import MadeServer
 from page_probe import at, click_box, wait_for_revision, zoom_names
-from python_source import PythonSource
+from python_server import PythonServer
+from spied import spied
 
 MOMENT = r"-\d{8}-\d{4}"
 
@@ -27,21 +28,21 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture(scope="module")
-def python_source() -> PythonSource:
-    return PythonSource()
+def python() -> PythonServer:
+    return PythonServer()
 
 
 class TestOfARecording:
     """A page with exports."""
 
     @pytest.fixture
-    def server(self, python_source: PythonSource) -> Iterator[Server]:
-        server = serve(python_source, "127.0.0.1", 0, "secret-token")
+    def server(self, python: PythonServer) -> Iterator[Server]:
+        server = serve(python.views, "127.0.0.1", 0, "secret-token")
         yield server
         server.close()
 
     def test_every_export_is_saved_for_the_shown_range(
-        self, open_page: Callable[..., Page], python_source: PythonSource, tmp_path: Path
+        self, open_page: Callable[..., Page], python: PythonServer, tmp_path: Path
     ) -> None:
         page = open_page("#range=2000-5000&threads=1")
         for name, extension in (
@@ -84,9 +85,7 @@ class TestOfARecording:
             sums[part] = sum(int(line.rsplit(" ", 1)[1]) for line in lines)
             page.keyboard.press("e")
         assert 1000 * sums["shown"] == pytest.approx(shown, abs=2_000)
-        assert 1000 * sums["whole"] == pytest.approx(
-            python_source.profile.total_ns(Clock.CPU), abs=2_000
-        )
+        assert 1000 * sums["whole"] == pytest.approx(python.profile.total_ns(Clock.CPU), abs=2_000)
 
     def test_a_report_opens_where_the_page_was(
         self, open_page: Callable[..., Page], tmp_path: Path
@@ -108,13 +107,13 @@ class TestOfARecording:
         self,
         page: Page,
         server: Server,
-        python_source: PythonSource,
+        python: PythonServer,
         tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         for name in ("FIRST_S", "GRACE_S", "RECENT_S", "STAY_S"):  # the browser may be slow
             monkeypatch.setattr(farewell, name, 60.0)
-        python_source.has_ended = True
+        python.has_ended = True
         try:
             page.wait_for_function("() => flametap.header.status?.state === 'ended'")
             leaving = threading.Thread(target=server.linger, args=(lambda: False,))
@@ -129,7 +128,7 @@ class TestOfARecording:
             leaving.join(60)
             assert not leaving.is_alive()
         finally:
-            python_source.has_ended = False
+            python.has_ended = False
         assert "report-data" in (tmp_path / "report.html").read_text("utf-8")
 
     def test_export_that_fails_says_why(self, page: Page) -> None:
@@ -181,25 +180,27 @@ def test_stack_is_copied_as_text(open_page: Callable[..., Page]) -> None:
     )
 
 
-def test_frozen_view_stays_while_the_recording_goes_on(page: Page, source: FakeSource) -> None:
+def test_frozen_view_stays_while_the_recording_goes_on(
+    page: Page, made: MadeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     page.keyboard.press("z")
     page.wait_for_function("() => flametap.views.current.asked.range === '0-5000'")
     expect(page.locator("#freeze")).to_have_text("Frozen at 5.0 s")
     expect(page.locator("#freeze")).to_have_attribute("aria-pressed", "true")
     total = page.evaluate("flametap.views.current.total_ns")
-    calls = source.tree_calls
+    trees = spied(monkeypatch, made.views, "tree")
     for _ in range(5):
-        source.advance(1.0)
+        made.advance(1.0)
     expect(page.locator("#elapsed")).to_have_text("0:10")
     expect(page.locator("#state-text")).to_have_text("Recording")
     assert page.evaluate("flametap.views.current.total_ns") == total
-    assert source.tree_calls == calls, "no view is computed for nothing"
+    assert not trees, "no view is computed for nothing"
     page.keyboard.press("2")  # another clock, of the same moment
     page.wait_for_function("() => flametap.views.current.asked.clock === 'wall'")
     expect(page.locator("#freeze")).to_have_text("Frozen at 5.0 s")
     page.locator("#freeze").click()
     page.wait_for_function("() => flametap.views.current.asked.range === ''")
-    wait_for_revision(page, source.revision)
+    wait_for_revision(page, made.revision)
     expect(page.locator("#freeze")).to_have_text("Freeze")
 
 
@@ -211,7 +212,7 @@ def test_rolling_range_is_frozen_where_it_stands(open_page: Callable[..., Page])
     page.wait_for_function("() => flametap.getState().range === 'last2000'")
 
 
-def test_rate_and_budget_are_changed_from_the_page(page: Page, source: FakeSource) -> None:
+def test_rate_and_budget_are_changed_from_the_page(page: Page, made: MadeServer) -> None:
     page.locator("#rate").click()
     expect(page.locator("#settings-rate")).to_have_value("100")
     expect(page.locator("#settings-budget")).to_have_value("1")
@@ -220,7 +221,7 @@ def test_rate_and_budget_are_changed_from_the_page(page: Page, source: FakeSourc
     page.locator("#settings-budget").press("Enter")
     expect(page.locator("#settings-panel")).to_be_hidden()
     expect(page.locator("#rate")).to_have_text("500 Hz")
-    assert (source.rate_hz, source.budget_percent) == (500.0, 2.5)
+    assert (made.controls.rate_hz, made.controls.budget_percent) == (500.0, 2.5)
 
 
 def test_freeze_and_save_fit_a_phone(open_page: Callable[..., Page]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from fake_source import FakeSource
+from made_server import MadeServer
 from page_probe import at, wait_for_revision
 
 pytestmark = pytest.mark.needs("chromium")
@@ -23,11 +23,11 @@ SELECT = """(selector) => {
 }"""
 
 
-def update(page: Page, source: FakeSource, count: int = UPDATES) -> None:
+def update(page: Page, made: MadeServer, count: int = UPDATES) -> None:
     """Update the page so often that each of its views comes to another result."""
     for _ in range(count):
-        source.advance(0.05)
-        wait_for_revision(page, source.revision)
+        made.advance(0.05)
+        wait_for_revision(page, made.revision)
 
 
 @pytest.fixture
@@ -37,32 +37,32 @@ def fast(page: Page) -> Page:
     return page
 
 
-def test_focus_in_the_table_of_functions(fast: Page, source: FakeSource) -> None:
+def test_focus_in_the_table_of_functions(fast: Page, made: MadeServer) -> None:
     fast.keyboard.press("f")
     row = fast.locator("#functions-rows .function-row").filter(has_text="Queue::pop")
     row.get_by_role("button", name="Queue::pop", exact=True).focus()
     before = fast.evaluate(FOCUSED)
     total = row.inner_text()
-    update(fast, source)
+    update(fast, made)
     assert fast.evaluate(FOCUSED) == before
     assert row.inner_text() != total  # its numbers go on
     fast.keyboard.press("Enter")
     expect(fast.locator("#search")).to_have_value("re:^Queue::pop$")
 
 
-def test_selected_text_and_scroll_position(fast: Page, source: FakeSource) -> None:
+def test_selected_text_and_scroll_position(fast: Page, made: MadeServer) -> None:
     fast.keyboard.press("f")
     fast.locator("#functions-list").evaluate("(list) => (list.scrollTop = 400)")
     fast.wait_for_function("() => document.querySelectorAll('#functions-rows .link').length > 20")
     fast.evaluate(SELECT, "#functions-rows .function-row:nth-child(8) .link")
     chosen = fast.evaluate("String(document.getSelection())")
-    update(fast, source)
+    update(fast, made)
     assert chosen
     assert fast.evaluate("String(document.getSelection())") == chosen
     assert fast.locator("#functions-list").evaluate("(list) => list.scrollTop") == 400
 
 
-def test_selected_text_in_the_code(fast: Page, source: FakeSource) -> None:
+def test_selected_text_in_the_code(fast: Page, made: MadeServer) -> None:
     box = at(fast, "PriceLevel::fill")
     fast.mouse.move(box["x"], box["y"])
     fast.keyboard.press("s")
@@ -72,7 +72,7 @@ def test_selected_text_in_the_code(fast: Page, source: FakeSource) -> None:
     fast.evaluate("flametap.code.askedAt = -Infinity")
     for _ in range(5):
         with fast.expect_response("**/api/lines?*"):
-            source.advance(1.0)
+            made.advance(1.0)
             fast.evaluate("flametap.code.news({isOther: true})")
         fast.evaluate(
             "() => new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go)))"
@@ -81,7 +81,7 @@ def test_selected_text_in_the_code(fast: Page, source: FakeSource) -> None:
     assert fast.evaluate("String(document.getSelection())") == chosen
 
 
-def test_every_click_on_the_card_hits(fast: Page, source: FakeSource) -> None:
+def test_every_click_on_the_card_hits(fast: Page, made: MadeServer) -> None:
     fast.locator("#scroller").focus()
     for key in ("ArrowUp", "ArrowUp", "ArrowRight"):
         fast.keyboard.press(key)
@@ -92,7 +92,7 @@ def test_every_click_on_the_card_hits(fast: Page, source: FakeSource) -> None:
         box: Any = button.bounding_box()
         fast.mouse.move(box["x"] + 8, box["y"] + 8)
         fast.mouse.down()
-        update(fast, source, 2)  # between the press and the release
+        update(fast, made, 2)  # between the press and the release
         fast.mouse.up()
         expect(fast.locator("#code")).to_be_visible()
         hits += 1
@@ -101,18 +101,18 @@ def test_every_click_on_the_card_hits(fast: Page, source: FakeSource) -> None:
     assert hits == 12
 
 
-def test_focus_on_the_card(fast: Page, source: FakeSource) -> None:
+def test_focus_on_the_card(fast: Page, made: MadeServer) -> None:
     fast.locator("#scroller").focus()
     for key in ("ArrowUp", "ArrowUp", "ArrowRight"):
         fast.keyboard.press(key)
     fast.locator("#details").get_by_role("button", name="Assembly").focus()
     text = fast.locator("#details tbody").inner_text()
-    update(fast, source, 30)
+    update(fast, made, 30)
     assert fast.evaluate(FOCUSED).endswith("|Assembly")
     assert fast.locator("#details tbody").inner_text() != text
 
 
-def test_screen_readers_are_told_of_a_box_once(fast: Page, source: FakeSource) -> None:
+def test_screen_readers_are_told_of_a_box_once(fast: Page, made: MadeServer) -> None:
     fast.evaluate(
         """() => {
           globalThis.said = [];
@@ -128,6 +128,6 @@ def test_screen_readers_are_told_of_a_box_once(fast: Page, source: FakeSource) -
     fast.locator("#scroller").focus()
     fast.keyboard.press("ArrowUp")
     fast.keyboard.press("ArrowUp")
-    update(fast, source, 30)
+    update(fast, made, 30)
     said = fast.evaluate("said")
     assert len(said) == 2, said

@@ -9,8 +9,8 @@ import time
 import pytest
 from playwright.sync_api import APIResponse, Page, Request, Route, expect
 
-from fake_source import FakeSource
 from flametap.web.server import Server
+from made_server import MadeServer
 from page_probe import at, wait_for_revision
 
 pytestmark = pytest.mark.needs("chromium")
@@ -83,11 +83,9 @@ def test_wish_that_hangs_while_the_line_breaks_is_given_up(page: Page, server: S
     page.unroute_all()
 
 
-def test_view_that_came_before_any_status_is_told_of_the_end(
-    page: Page, source: FakeSource
-) -> None:
-    source.end("the process exited")
-    wait_for_revision(page, source.revision)  # no other view will be news after that
+def test_view_that_came_before_any_status_is_told_of_the_end(page: Page, made: MadeServer) -> None:
+    made.end("the process exited")
+    wait_for_revision(page, made.revision)  # no other view will be news after that
     held: list[Route] = []
     page.route("**/api/events", lambda route: held.append(route))
     page.route("**/api/status", lambda route: held.append(route))
@@ -102,14 +100,14 @@ def test_view_that_came_before_any_status_is_told_of_the_end(
     expect(page.locator("#empty")).not_to_contain_text("The graph appears")
 
 
-def test_status_that_was_long_on_its_way_takes_nothing_back(page: Page, source: FakeSource) -> None:
+def test_status_that_was_long_on_its_way_takes_nothing_back(page: Page, made: MadeServer) -> None:
     held: list[tuple[Route, APIResponse]] = []
     page.route("**/api/status", lambda route: held.append((route, route.fetch())), times=1)
-    source.advance(0.5)
+    made.advance(0.5)
     deadline = time.monotonic() + 90
     while not held and time.monotonic() < deadline:
         page.wait_for_timeout(20)
-    source.end("the process exited")
+    made.end("the process exited")
     expect(page.locator("#state-text")).to_have_text("Ended")
     ((route, answer),) = held
     with page.expect_event("requestfinished", lambda r: r == route.request):
@@ -120,13 +118,13 @@ def test_status_that_was_long_on_its_way_takes_nothing_back(page: Page, source: 
 
 
 def test_last_view_is_asked_for_again_when_it_was_not_answered(
-    page: Page, source: FakeSource
+    page: Page, made: MadeServer
 ) -> None:
     failed: list[Request] = []
     page.on("requestfailed", lambda request: failed.append(request))
     expect(page.locator("#state-text")).to_have_text("Recording")
     page.route("**/api/view?*", lambda route: route.abort(), times=1)
-    source.advance(0.5)
-    source.end("the process exited")
-    wait_for_revision(page, source.revision)
+    made.advance(0.5)
+    made.end("the process exited")
+    wait_for_revision(page, made.revision)
     assert len([each for each in failed if "/view?" in each.url]) == 1

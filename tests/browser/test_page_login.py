@@ -8,15 +8,15 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from fake_source import FakeSource
 from flametap.web.server import Server
+from made_server import MadeServer
 
 pytestmark = pytest.mark.needs("chromium")
 
 SECRET = "secret-token"
 
 
-def check(page: Page, source: FakeSource) -> None:
+def check(page: Page, made: MadeServer) -> None:
     expect(page.locator("#state-text")).to_have_text("Recording")
     assert SECRET not in page.url
     address = urlsplit(page.url).path
@@ -29,7 +29,7 @@ def check(page: Page, source: FakeSource) -> None:
     expect(page.locator("#pause")).to_be_visible()  # the line for events is up
     page.keyboard.press("p")  # a POST
     expect(page.locator("#state-text")).to_have_text("Paused")
-    assert source.state == "paused"
+    assert made.controls.state == "paused"
     page.keyboard.press("p")
     page.reload()
     expect(page.locator("#state-text")).to_have_text("Recording")
@@ -37,7 +37,7 @@ def check(page: Page, source: FakeSource) -> None:
 
 
 def test_file_opens_the_page(
-    browser: Browser, server: Server, source: FakeSource, tmp_path: Path
+    browser: Browser, server: Server, made: MadeServer, tmp_path: Path
 ) -> None:
     """The browser comes from a file: of another site than the page."""
     file = tmp_path / "open.html"
@@ -47,12 +47,12 @@ def test_file_opens_the_page(
         requested: list[str] = []
         page.on("request", lambda request: requested.append(request.url))
         page.goto(file.as_uri())
-        check(page, source)
+        check(page, made)
         assert not [url for url in requested if SECRET in url]
 
 
 def test_link_on_another_site_opens_the_page(
-    browser: Browser, server: Server, source: FakeSource
+    browser: Browser, server: Server, made: MadeServer
 ) -> None:
     with browser.new_context() as context:
         page = context.new_page()
@@ -63,11 +63,11 @@ def test_link_on_another_site_opens_the_page(
         )
         page.goto("http://chat.example/")
         page.get_by_text("flametap").click()
-        check(page, source)
+        check(page, made)
 
 
 def test_url_opens_the_page_through_a_tunnel_and_again(
-    browser: Browser, server: Server, source: FakeSource
+    browser: Browser, server: Server, made: MadeServer
 ) -> None:
     """Through a tunnel the host may have another name."""
     url = server.url.replace("127.0.0.1", "localhost")
@@ -76,4 +76,4 @@ def test_url_opens_the_page_through_a_tunnel_and_again(
             page = context.new_page()
             for _ in range(2):
                 page.goto(url)
-                check(page, source)
+                check(page, made)

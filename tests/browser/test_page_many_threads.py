@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from playwright.sync_api import Page, Response, expect
 
-from fake_source import FakeSource
-from flametap.model import ThreadInfo
-from flametap.tree.selection import Span
+from flametap.web.server import Server, serve
+from made_server import TOKEN
+from many_threads import ManyThreads
 
 pytestmark = pytest.mark.needs("chromium")
 
@@ -26,30 +26,16 @@ OPEN = """() => new Promise((done) => {
 })"""
 
 
-class ManyThreads(FakeSource):
-    """Most of them wait; their weights grow."""
-
-    def threads(self, span: Span | None = None) -> list[ThreadInfo]:
-        return [
-            ThreadInfo(
-                at + 1,
-                5000 + at,
-                f"{'io' if at % 4 else 'worker'}-{at}",
-                at + self.revision,
-                2 * at + self.revision,
-                at,
-                False,
-                "" if at % 3 else "futex",
-            )
-            for at in range(10_000)
-        ]
+@pytest.fixture
+def many() -> ManyThreads:
+    return ManyThreads()
 
 
 @pytest.fixture
-def source() -> FakeSource:
-    source = ManyThreads(400)
-    source.advance(5.0)
-    return source
+def server(many: ManyThreads) -> Iterator[Server]:
+    server = serve(many.views, "127.0.0.1", 0, TOKEN)
+    yield server
+    server.close()
 
 
 def test_menu_opens_at_once_with_few_elements(page: Page) -> None:
@@ -89,13 +75,13 @@ def test_list_is_scrolled_filtered_and_grouped(page: Page) -> None:
 
 
 def test_status_is_small_and_threads_are_asked_for_only_by_the_menu(
-    page: Page, source: FakeSource
+    page: Page, many: ManyThreads
 ) -> None:
     answers: list[Response] = []
     page.on("response", lambda answer: answers.append(answer))
     began = time.monotonic()
     for _ in range(30):
-        source.advance(0.1)
+        many.advance()
         page.wait_for_timeout(100)
     sizes = [len(each.body()) for each in answers if "/api/status" in each.url]
     assert 1 <= len(sizes) <= 2 * (time.monotonic() - began) + 2  # about one a second
@@ -103,7 +89,7 @@ def test_status_is_small_and_threads_are_asked_for_only_by_the_menu(
     assert not [each for each in answers if "/api/threads" in each.url]
 
 
-def test_rows_keep_their_places_and_the_keyboard_its_row(page: Page, source: FakeSource) -> None:
+def test_rows_keep_their_places_and_the_keyboard_its_row(page: Page, many: ManyThreads) -> None:
     page.keyboard.press("t")
     links = page.locator("#threads-rows .link")
     expect(links.first).to_be_visible()
@@ -114,8 +100,8 @@ def test_rows_keep_their_places_and_the_keyboard_its_row(page: Page, source: Fak
     name = page.evaluate(focused)
     assert name.startswith(("io-", "worker-"))
     with page.expect_response("**/api/threads?*"):
-        source.advance(1.0)
-    source.advance(1.0)
+        many.advance()
+    many.advance()
     page.wait_for_timeout(300)
     assert page.evaluate(focused) == name
     page.keyboard.press("Enter")

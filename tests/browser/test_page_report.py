@@ -12,20 +12,21 @@ import pytest
 from flask.testing import FlaskClient
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from fake_source import TOKEN
 from flametap.analysis.dispersion import Side
-from flametap.analysis.views import Views
+from flametap.analysis.views import views_of
 from flametap.code import live_code
 from flametap.export import difference, write_file
 from flametap.export.request import ExportRequest
 from flametap.model import Clock, Frame, Function, Status
+from flametap.recording.recording import Recording
 from flametap.symbols.locate.source_text import SourceText
 from flametap.tree.selection import EVERYTHING, Selection, Span
 from flametap.web.app import create_app
 from made_programs import program
+from made_server import TOKEN
 from page_probe import at, click_box, painted_share, zoom_names
 from profiles import MAIN_ADDR, NAMES, random_profile, small_profile
-from python_source import PythonSource
+from python_server import PythonServer
 from recordings import recorded
 from served import served
 
@@ -36,24 +37,24 @@ HOSTILE = "</script><img src=x onerror=alert(1)><!-- \u2028 {{ 7*7 }}"
 
 
 @pytest.fixture(scope="module")
-def source() -> PythonSource:
-    return PythonSource()
+def recording() -> Recording:
+    return PythonServer().recording
 
 
 @pytest.fixture
-def client(source: PythonSource) -> FlaskClient:
-    return client_of(source)
+def client(recording: Recording) -> FlaskClient:
+    return client_of(recording)
 
 
-def client_of(source: Views) -> FlaskClient:
-    client = create_app(source, TOKEN).test_client()
+def client_of(recording: Recording) -> FlaskClient:
+    client = create_app(views_of(recording), TOKEN).test_client()
     client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {TOKEN}"
     return client
 
 
 @pytest.fixture
 def open_report(
-    browser: Browser, tmp_path: Path, source: PythonSource
+    browser: Browser, tmp_path: Path, recording: Recording
 ) -> Iterator[Callable[..., Page]]:
     """Write a report and open the file; fails the test if it logs an error or asks for another."""
     contexts: list[BrowserContext] = []
@@ -64,7 +65,7 @@ def open_report(
     def open_report(
         selection: Selection = EVERYTHING, hash_: str = "", request: ExportRequest | None = None
     ) -> Page:
-        request = request or ExportRequest(source.recording, selection)
+        request = request or ExportRequest(recording, selection)
         write_file(str(path), "html", request)
         context = browser.new_context(viewport={"width": 1440, "height": 900})
         contexts.append(context)
@@ -127,34 +128,30 @@ def assert_same(page: Page, client: FlaskClient, **query: object) -> None:
     assert answer["deepest_row"] == exact["deepest_row"]
 
 
-class RandomSource(Views):
+def random_recording(traces: int = 100) -> Recording:
     """Stacks at random: recursion, waits, inlining, system calls."""
-
-    def __init__(self, traces: int = 100) -> None:
-        status = Status(7, "prog", "ended", is_final=True)
-        super().__init__(recorded(*random_profile(random.Random(5), traces), status))
+    status = Status(7, "prog", "ended", is_final=True)
+    return recorded(*random_profile(random.Random(5), traces), status)
 
 
 @pytest.mark.parametrize("clock", ["cpu", "wall", "off-cpu"])
 def test_boxes_are_those_of_the_server(open_report: Callable[..., Page], clock: str) -> None:
-    source = RandomSource()
-    request = ExportRequest(source.recording)
-    page = open_report(hash_=f"#clock={clock}", request=request)
-    assert_same(page, client_of(source), clock=clock)
+    recording = random_recording()
+    page = open_report(hash_=f"#clock={clock}", request=ExportRequest(recording))
+    assert_same(page, client_of(recording), clock=clock)
     expect(page.locator("#state-text")).to_have_text("Saved report")
     expect(page.locator("#banner-text")).to_contain_text("the whole recording")
     assert painted_share(page) > 0.02
 
 
 def test_narrow_boxes_are_drawn_together_as_by_the_server(open_report: Callable[..., Page]) -> None:
-    source = RandomSource(2_000)
-    request = ExportRequest(source.recording)
-    page = open_report(request=request)
+    recording = random_recording(2_000)
+    page = open_report(request=ExportRequest(recording))
     page.set_viewport_size({"width": 320, "height": 700})
     page.wait_for_function("() => Math.max(...flametap.views.current.boxes.hidden) > 0")
     page.wait_for_function("() => flametap.graph.width < 320")
     page.evaluate("flametap.views.request()")
-    assert_same(page, client_of(source))
+    assert_same(page, client_of(recording))
 
 
 def test_range_and_threads_are_those_that_were_shown(

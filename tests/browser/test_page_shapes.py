@@ -8,18 +8,25 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from changing_source import ChangingSource
-from fake_source import FakeSource
 from flametap.tree.selection import EVERYTHING
 from flametap.web.server import serve
+from made_server import MadeServer
 from page_probe import at, found_by_axe, zoom_names
-from python_source import PythonSource
-from wide_source import WideSource
+from python_server import PythonServer
+from wide_server import WideServer
 
 pytestmark = pytest.mark.needs("chromium")
 
 SHOWN = "() => flametap.views.current.functions.name"
 HALVES = "() => flametap.shaping.sandwich.halves.map(({views}) => views.current)"
+
+
+def changing_server() -> MadeServer:
+    """A server of which the second ten seconds differ from the first."""
+    more = {"malloc": 3.0, "_int_malloc": 3.0, "sysmalloc": 3.0, "snprintf": 0.1}
+    made = MadeServer(3_000, changes={10: more})
+    made.advance(20.0)
+    return made
 
 
 def point_at(page: Page, name: str) -> None:
@@ -93,7 +100,7 @@ def test_single_keys_act_on_the_box_under_the_mouse(page: Page) -> None:
     wait_for_names(page, shown="_start")
 
 
-def test_sandwich_has_callers_above_and_callees_below(page: Page, source: FakeSource) -> None:
+def test_sandwich_has_callers_above_and_callees_below(page: Page, made: MadeServer) -> None:
     point_at(page, "Worker::step")
     page.keyboard.press("c")
     page.wait_for_function(f"() => ({HALVES})().every((view) => view?.total_ns > 0)")
@@ -116,7 +123,7 @@ def test_sandwich_has_callers_above_and_callees_below(page: Page, source: FakeSo
     page.go_back()
     expect(page).to_have_url(re.compile("sandwich=Worker::step@orderd"))
     before = page.evaluate(f"() => ({HALVES})()[1].total_ns")
-    source.advance(3.0)
+    made.advance(3.0)
     page.wait_for_function(f"(before) => ({HALVES})()[1].total_ns > before", arg=before)
     page.get_by_role("button", name="Undo: Callers and callees of Worker::step").click()
     expect(page.locator("#sandwich")).to_be_hidden()
@@ -155,7 +162,7 @@ def test_tree_table_opens_closes_and_follows_the_heaviest_path(page: Page) -> No
     page.get_by_role("button", name="Tree").click()
     grid = page.get_by_role("treegrid")
     rows = grid.locator(".tree-rows .tree-row")
-    expect(rows).to_have_count(2)
+    expect(rows).to_have_count(3)
     grid.focus()
     page.keyboard.press("Home")
     page.keyboard.press("ArrowRight")
@@ -165,7 +172,7 @@ def test_tree_table_opens_closes_and_follows_the_heaviest_path(page: Page) -> No
     page.keyboard.press("ArrowRight")  # to its first child
     page.keyboard.press("ArrowLeft")  # back to the parent
     page.keyboard.press("ArrowLeft")
-    expect(rows).to_have_count(2)
+    expect(rows).to_have_count(3)
     page.keyboard.press("*")
     page.wait_for_function("() => flametap.shaping.table.rows.list().some(({level}) => level > 4)")
     deepest = page.evaluate("() => flametap.shaping.table.row().level")
@@ -175,30 +182,31 @@ def test_tree_table_opens_closes_and_follows_the_heaviest_path(page: Page) -> No
     page.wait_for_function("(n) => flametap.views.current.zoom.path.length === n", arg=deepest)
 
 
-def test_tree_table_keeps_its_place_while_the_profile_grows(page: Page, source: FakeSource) -> None:
+def test_tree_table_keeps_its_place_while_the_profile_grows(page: Page, made: MadeServer) -> None:
     page.get_by_role("button", name="Tree").click()
     grid = page.get_by_role("treegrid")
+    expect(grid.get_by_role("row", name="start_thread")).to_be_visible()
     grid.focus()
     page.keyboard.press("*")
     page.wait_for_function("() => flametap.shaping.table.rows.list().length > 10")
     active = page.evaluate("() => flametap.shaping.table.active")
     for _ in range(5):
-        source.advance(2.0)
+        made.advance(2.0)
         page.wait_for_function(
-            "(revision) => flametap.shaping.table.revision >= revision", arg=source.revision
+            "(revision) => flametap.shaping.table.revision >= revision", arg=made.revision
         )
     assert page.evaluate("() => flametap.shaping.table.active") == active
     expect(grid).to_be_focused()
     shown = page.evaluate("() => flametap.shaping.table.rows.totalNs")
-    assert shown == int(source.tree(EVERYTHING).total_ns[0])
+    assert shown == int(made.views.tree(EVERYTHING).total_ns[0])
 
 
 @pytest.mark.nightly
 def test_tree_table_is_copied_as_text(open_page: Callable[..., Page]) -> None:
     page = open_page("#tab=tree", permissions=["clipboard-read", "clipboard-write"])
-    expect(page.locator("#tree .tree-row")).to_have_count(3)
+    expect(page.locator("#tree .tree-row")).to_have_count(4)
     page.get_by_role("button", name="Copy as text").click()
-    expect(page.locator("#toast")).to_have_text("Copied 2 rows.")
+    expect(page.locator("#toast")).to_have_text("Copied 3 rows.")
     lines = page.evaluate("() => navigator.clipboard.readText()").splitlines()
     assert lines[0].split() == ["total", "self", "function"]
     assert "start_thread (libc.so.6)" in lines[1] + lines[2]
@@ -219,7 +227,7 @@ def test_row_has_the_menu_of_its_function(page: Page) -> None:
 
 
 def test_every_one_of_20_000_children_can_be_reached(open_page: Callable[..., Page]) -> None:
-    server = serve(WideSource(), "127.0.0.1", 0, "secret-token")
+    server = serve(WideServer().views, "127.0.0.1", 0, "secret-token")
     try:
         page = open_page("#tab=tree", server=server)
         grid = page.get_by_role("treegrid")
@@ -229,7 +237,7 @@ def test_every_one_of_20_000_children_can_be_reached(open_page: Callable[..., Pa
         page.keyboard.press("ArrowRight")
         page.wait_for_function("() => flametap.shaping.table.rows.list().length === 20001")
         page.keyboard.press("End")
-        page.wait_for_function("() => flametap.shaping.table.row()?.name?.startsWith('handler_')")
+        page.wait_for_function("() => flametap.shaping.table.row()?.name?.startsWith('child_')")
         last = page.evaluate("() => flametap.shaping.table.row()")
         assert last["place"] == 19_999
         assert page.locator("#tree .tree-row").count() < 120
@@ -255,10 +263,10 @@ def test_link_shows_the_same_in_another_recording(open_page: Callable[..., Page]
     page.wait_for_function("() => location.hash.includes('worker-2@')")
     hash_ = page.evaluate("() => location.hash")
     assert "start_thread@libc.so.6;worker_main@orderd;Worker::step@orderd" in hash_
-    server = serve(PythonSource(200), "127.0.0.1", 0, "secret-token")
-    second = FakeSource(2_000, seed=11)
+    server = serve(PythonServer(200).views, "127.0.0.1", 0, "secret-token")
+    second = MadeServer(2_000, seed=11)
     second.advance(4.0)
-    with_other_ids = serve(second, "127.0.0.1", 0, "secret-token")
+    with_other_ids = serve(second.views, "127.0.0.1", 0, "secret-token")
     try:
         page = open_page(hash_, server=with_other_ids)
         assert zoom_names(page) == ["start_thread", "worker_main", "Worker::step"]
@@ -293,8 +301,7 @@ def test_sandwich_of_a_search(page: Page) -> None:
 def test_two_ranges_are_compared_in_graph_tree_and_table(
     open_page: Callable[..., Page],
 ) -> None:
-    source = ChangingSource()
-    server = serve(source, "127.0.0.1", 0, "secret-token")
+    server = serve(changing_server().views, "127.0.0.1", 0, "secret-token")
     try:
         page = open_page("#range=10000-20000&compare=0-10000", server=server)
         page.wait_for_function("() => flametap.views.current.comparison !== null")
@@ -332,7 +339,7 @@ def test_two_ranges_are_compared_in_graph_tree_and_table(
     [("light", 1400), pytest.param("dark", 400, marks=pytest.mark.nightly)],
 )
 def test_axe_finds_nothing(open_page: Callable[..., Page], scheme: str, width: int) -> None:
-    server = serve(ChangingSource(), "127.0.0.1", 0, "secret-token")
+    server = serve(changing_server().views, "127.0.0.1", 0, "secret-token")
     states = {
         "#tab=tree": "",
         "#tab=tree&shape=chains;hide:gone@x": "m",

@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from flametap.web.server import Server, serve
 from page_probe import TWO_FRAMES
-from python_source import PythonSource
+from python_server import PythonServer
 
 pytestmark = pytest.mark.needs("chromium")
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.needs("chromium")
 @pytest.fixture
 def python_server() -> Iterator[Server]:
     """A page with all the controls that there are."""
-    server = serve(PythonSource(), "127.0.0.1", 0, "secret-token")
+    server = serve(PythonServer().views, "127.0.0.1", 0, "secret-token")
     yield server
     server.close()
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from fake_source import FakeSource
 from flametap.web.server import Server
+from made_server import MadeServer
 from page_probe import wait_for_revision
 
 pytestmark = pytest.mark.needs("chromium")
@@ -44,15 +44,15 @@ def streams(server: Server) -> int:
 
 @pytest.mark.parametrize("seconds", [3.0, pytest.param(60.0, marks=pytest.mark.nightly)])
 def test_eight_tabs_stay_live(
-    context: BrowserContext, server: Server, source: FakeSource, seconds: float
+    context: BrowserContext, server: Server, made: MadeServer, seconds: float
 ) -> None:
     pages = tabs(context, server, TABS)
     stop = threading.Event()
-    growing = source.running(stop)
+    growing = made.running(stop)
     began = time.monotonic()
     try:
         while time.monotonic() < began + seconds:
-            wanted = source.revision
+            wanted = made.revision
             for page in pages:
                 wait_for_revision(page, wanted)
                 expect(page.locator("#state-text")).to_have_text("Recording")
@@ -65,15 +65,15 @@ def test_eight_tabs_stay_live(
 
 
 def test_the_stream_outlasts_the_tab_that_opened_it(
-    context: BrowserContext, server: Server, source: FakeSource
+    context: BrowserContext, server: Server, made: MadeServer
 ) -> None:
     first, second = tabs(context, server, 2)
     first.close()
-    source.advance(1.0)
-    wait_for_revision(second, source.revision)
+    made.advance(1.0)
+    wait_for_revision(second, made.revision)
     third = tabs(context, server, 1)[0]  # and is told to one that comes later
     expect(third.locator("#state-text")).to_have_text("Recording")
-    source.end("the process exited")
+    made.end("the process exited")
     for page in (second, third):
         expect(page.locator("#banner")).to_contain_text("the process exited")
     late = tabs(context, server, 1)[0]
@@ -90,7 +90,7 @@ def test_all_tabs_are_told_that_the_server_closes(context: BrowserContext, serve
 
 
 def test_without_shared_workers_a_hidden_tab_closes_its_stream(
-    context: BrowserContext, server: Server, source: FakeSource
+    context: BrowserContext, server: Server, made: MadeServer
 ) -> None:
     context.add_init_script("delete globalThis.SharedWorker")
     page = tabs(context, server, 1)[0]
@@ -102,9 +102,9 @@ def test_without_shared_workers_a_hidden_tab_closes_its_stream(
     page.evaluate(hide, True)
     deadline = time.monotonic() + 60
     while streams(server) and time.monotonic() < deadline:
-        source.advance(0.1)  # a stream notices when it writes that nobody reads
+        made.advance(0.1)  # a stream notices when it writes that nobody reads
         page.wait_for_timeout(50)
     assert streams(server) == 0
     page.evaluate(hide, False)
-    source.advance(1.0)
-    wait_for_revision(page, source.revision)
+    made.advance(1.0)
+    wait_for_revision(page, made.revision)

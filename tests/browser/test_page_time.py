@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, Request, expect
 
-from fake_source import FakeSource
+from made_server import MadeServer
 from page_probe import TWO_FRAMES, wait_for_revision
 
 pytestmark = pytest.mark.needs("chromium")
@@ -52,7 +52,7 @@ def shown_total_ns(page: Page) -> int:
     return total
 
 
-def test_drag_chooses_a_range_that_all_views_obey(page: Page, source: FakeSource) -> None:
+def test_drag_chooses_a_range_that_all_views_obey(page: Page, made: MadeServer) -> None:
     asked: list[str] = []
 
     def note(request: Request) -> None:
@@ -71,8 +71,8 @@ def test_drag_chooses_a_range_that_all_views_obey(page: Page, source: FakeSource
     page.wait_for_function("() => !location.hash.includes('undefined')")
     assert {"view", "symbols"} <= set(asked)
     # A pinned range stays while the recording goes on; its weight does not grow much.
-    source.advance(5.0)
-    wait_for_revision(page, source.revision)
+    made.advance(5.0)
+    wait_for_revision(page, made.revision)
     assert range_ms(page) == (start, end)
     page.mouse.move(0, 0)
     expect(page.locator("#timeline-text")).to_contain_text("0:01.0")
@@ -94,13 +94,13 @@ def test_second_drag_with_shift_compares(page: Page) -> None:
     assert range_ms(page)[0] > 0
 
 
-def test_last_seconds_roll_with_the_recording(page: Page, source: FakeSource) -> None:
-    source.advance(20.0)
+def test_last_seconds_roll_with_the_recording(page: Page, made: MadeServer) -> None:
+    made.advance(20.0)
     page.locator("#timeline-range").get_by_text("10 s").click()
     assert state(page, "range") == "last10000"
     before = shown_total_ns(page)
-    source.advance(10.0)
-    wait_for_revision(page, source.revision)
+    made.advance(10.0)
+    wait_for_revision(page, made.revision)
     after = page.evaluate("flametap.views.current.total_ns")
     assert after == pytest.approx(before, rel=0.2)
     page.wait_for_function("() => flametap.timeline.lanes.durationMs === 35000")
@@ -134,8 +134,8 @@ def test_keyboard_chooses_moves_widens_and_clears(page: Page) -> None:
     assert state(page, "tab") == "functions"
 
 
-def test_wheel_zooms_the_time_axis_and_lanes_get_finer(page: Page, source: FakeSource) -> None:
-    source.advance(30.0)
+def test_wheel_zooms_the_time_axis_and_lanes_get_finer(page: Page, made: MadeServer) -> None:
+    made.advance(30.0)
     page.wait_for_function("() => flametap.timeline.lanes?.durationMs === 35000")
     drawn(page)
     before = page.evaluate("flametap.timeline.lanes.bins.step")
@@ -190,8 +190,8 @@ def test_more_threads_are_shown_and_that_is_remembered(
     expect(names).to_have_count(4)
 
 
-def test_updates_keep_the_names_and_fetch_only_newer_bins(page: Page, source: FakeSource) -> None:
-    source.advance(25.0)
+def test_updates_keep_the_names_and_fetch_only_newer_bins(page: Page, made: MadeServer) -> None:
+    made.advance(25.0)
     page.wait_for_function("() => flametap.timeline.lanes?.durationMs === 30000")
     drawn(page)
     sizes: list[tuple[str, int]] = []
@@ -205,7 +205,7 @@ def test_updates_keep_the_names_and_fetch_only_newer_bins(page: Page, source: Fa
     )
     page.evaluate("document.querySelector('#timeline-names button').id = 'marked'")
     for at in range(1, 4):
-        source.advance(1.0)
+        made.advance(1.0)
         page.wait_for_function(
             "(ms) => flametap.timeline.lanes.durationMs === ms", arg=30_000 + 1000 * at
         )

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Iterator
+
 import pytest
 from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import Page, expect
 
-from fake_source import FakeSource
-from flametap.model import Function
-from flametap.tree.calltree import CallTree
-from flametap.tree.selection import Selection
+from flametap.web.server import Server, serve
+from made_server import TOKEN
 from page_probe import wait_for_revision, zoom_names
+from wide_server import CHILDREN, WideServer
 
 pytestmark = pytest.mark.needs("chromium")
 
-CHILDREN = 20_000
 STILL = "() => !flametap.graph.animation && !flametap.graph.frame"
 # The run of narrow boxes that holds a child, by its number; the child's own box, if there is one.
 HOLDER = """(child) => {
@@ -27,36 +26,16 @@ HOLDER = """(child) => {
 }"""
 
 
-class WideSource(FakeSource):
-    """main and its children; they get heavier with each revision."""
-
-    def __init__(self, node_count: int = 0) -> None:
-        super().__init__(50)
-        self.functions = [
-            Function("main", "wide"),
-            *(Function(f"child_{at:05}", "wide") for at in range(CHILDREN)),
-        ]
-
-    def tree(self, selection: Selection) -> CallTree:
-        count = CHILDREN + 2
-        self_ns = np.full(count, 10**6, np.int64) * (1 + self.revision)
-        self_ns[:2] = 0
-        total_ns = self_ns.copy()
-        total_ns[:2] = self_ns.sum()
-        parent = np.ones(count, np.int32)
-        parent[:2] = -1, 0
-        depth = np.full(count, 2, np.int32)
-        depth[:2] = 0, 1
-        none = np.zeros(count, np.int32)
-        function = np.arange(-1, count - 1, dtype=np.int32)
-        return CallTree(
-            parent, function, self_ns, total_ns, none, none, depth, self.functions, [""]
-        )
+@pytest.fixture
+def wide() -> WideServer:
+    return WideServer()
 
 
 @pytest.fixture
-def source() -> FakeSource:
-    return WideSource()
+def server(wide: WideServer) -> Iterator[Server]:
+    server = serve(wide.views, "127.0.0.1", 0, TOKEN)
+    yield server
+    server.close()
 
 
 def zoomed(page: Page) -> str:
@@ -81,7 +60,7 @@ def click_until(page: Page, child: int, condition: str, before: str) -> None:
 
 
 @pytest.mark.parametrize("child", [0, 7_654, CHILDREN - 1])
-def test_any_child_is_a_few_clicks_away(page: Page, source: FakeSource, child: int) -> None:
+def test_any_child_is_a_few_clicks_away(page: Page, child: int) -> None:
     for _ in range(4):
         if not page.evaluate(
             "(box) => flametap.graph.view.isRun(box)", page.evaluate(HOLDER, child)
@@ -93,7 +72,7 @@ def test_any_child_is_a_few_clicks_away(page: Page, source: FakeSource, child: i
     assert zoom_names(page) == ["main", f"child_{child:05}"]
 
 
-def test_a_run_is_opened_by_keyboard_and_stays_open(page: Page, source: FakeSource) -> None:
+def test_a_run_is_opened_by_keyboard_and_stays_open(page: Page, wide: WideServer) -> None:
     page.locator("#scroller").focus()
     for key in ("ArrowUp", "ArrowUp", "ArrowUp"):
         page.keyboard.press(key)
@@ -104,8 +83,8 @@ def test_a_run_is_opened_by_keyboard_and_stays_open(page: Page, source: FakeSour
     count = page.evaluate("flametap.views.current.zoom.run.count")
     assert 100 < count < CHILDREN / 10
     for _ in range(3):
-        source.advance(1.0)
-        wait_for_revision(page, source.revision)
+        wide.advance()
+        wait_for_revision(page, wide.revision)
     assert page.evaluate("flametap.views.current.zoom.run.count") == count
     page.reload()
     page.wait_for_function("() => globalThis.flametap?.views.current?.zoom.run")

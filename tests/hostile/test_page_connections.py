@@ -18,9 +18,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from fake_source import TOKEN, FakeSource
 from flametap.model import Status
 from flametap.web.server import Server, _Handler, serve
+from made_server import TOKEN, MadeServer
 from running import wait_until
 from visitor import Visitor
 
@@ -30,15 +30,15 @@ TIMEOUT_S = 120.0
 
 
 @pytest.fixture
-def source() -> FakeSource:
-    source = FakeSource(200)
-    source.advance(1.0)
-    return source
+def made() -> MadeServer:
+    made = MadeServer(200)
+    made.advance(1.0)
+    return made
 
 
 @pytest.fixture
-def server(source: FakeSource) -> Iterator[Server]:
-    server = serve(source, "127.0.0.1", 0, TOKEN)
+def server(made: MadeServer) -> Iterator[Server]:
+    server = serve(made.views, "127.0.0.1", 0, TOKEN)
     yield server
     server.close()
 
@@ -96,7 +96,7 @@ def test_half_open_requests_hold_no_threads_and_keep_nobody_out(
 
 
 def test_page_and_its_events_go_on_beside_connections_that_come_again_and_again(
-    server: Server, source: FakeSource
+    server: Server, made: MadeServer
 ) -> None:
     """The attackers keep all places busy: each opens a new connection as soon as one is closed."""
     page = Visitor(server.url)
@@ -104,10 +104,10 @@ def test_page_and_its_events_go_on_beside_connections_that_come_again_and_again(
     head = f"GET {path}api/events HTTP/1.1\r\nHost: 127.0.0.1\r\nCookie: {page.cookie}\r\n\r\n"
     with connect(server, head.encode()) as events, attackers(server):
         for _ in range(20):
-            source.advance(0.1)
-            assert page.ask("status")["status"]["revision"] == source.revision
+            made.advance(0.1)
+            assert page.ask("status")["status"]["revision"] == made.revision
         seen = b""
-        wanted = b'"revision":%d' % source.revision
+        wanted = b'"revision":%d' % made.revision
         while wanted not in seen:
             more = events.recv(1 << 16)
             assert more, "the event stream has ended"
@@ -171,12 +171,12 @@ def test_request_that_drips_is_ended(server: Server, monkeypatch: pytest.MonkeyP
 
 
 def test_page_that_reads_nothing_is_hung_up_on(
-    source: FakeSource, monkeypatch: pytest.MonkeyPatch
+    made: MadeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has the token; yet its thread does not stay for ever."""
     assert _Handler.timeout is not None
     monkeypatch.setattr(_Handler, "timeout", 0.5)
-    status = source.status()
+    status = made.recording.status()
     status.command = "x" * (16 << 20)  # more than the kernel keeps for a connection
     asked = threading.Event()
 
@@ -184,8 +184,8 @@ def test_page_that_reads_nothing_is_hung_up_on(
         asked.set()
         return status
 
-    monkeypatch.setattr(source, "status", long_status)
-    server = serve(source, "127.0.0.1", 0, TOKEN)
+    monkeypatch.setattr(made.recording, "status", long_status)
+    server = serve(made.views, "127.0.0.1", 0, TOKEN)
     before = threading.active_count()
     # The first head is for servers that have the token in the path.
     heads = (

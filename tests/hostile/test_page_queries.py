@@ -11,8 +11,8 @@ from urllib.parse import quote, quote_from_bytes
 import pytest
 from flask.testing import FlaskClient
 
-from fake_source import TOKEN, FakeSource
 from flametap.web.app import create_app
+from made_server import TOKEN, MadeServer
 from nightly import nightly
 
 QUERIES = {
@@ -76,9 +76,9 @@ FETCH = (
 
 @pytest.fixture
 def client() -> FlaskClient:
-    source = FakeSource(150)
-    source.advance(2.0)
-    client = create_app(source, TOKEN).test_client()
+    made = MadeServer(150)
+    made.advance(2.0)
+    client = create_app(made.views, TOKEN).test_client()
     client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {TOKEN}"
     return client
 

@@ -1,15 +1,17 @@
-"""A profile of a Python program whose threads share the interpreter's lock."""
+"""A recording of a Python program whose threads share the interpreter's lock."""
 
 from __future__ import annotations
 
 import wire
 from flametap.linux.syscalls import LOCK
-from flametap.model import Frame, FrameKind, Function
+from flametap.model import Frame, FrameKind, Function, Status
 from flametap.recording.names.table import SymbolTable
 from flametap.recording.profile.store import Profile
+from flametap.recording.recording import Recording, with_sums
 from flametap.wire.abi import MARK_LOCK_AWAITED, MARK_LOCK_HELD, MARK_LOCK_RELEASED
 from profiles import apply
 from python_profiles import EVAL, EVAL_ADDR, MAIN, MAIN_ADDR, named
+from recordings import recorded
 
 PARSE = Function("parse", "app/parse.py", "/srv/app/parse.py", FrameKind.PYTHON)
 RENDER = Function("render", "app/render.py", "/srv/app/render.py", FrameKind.PYTHON)
@@ -91,3 +93,10 @@ def gil_profile() -> tuple[Profile, SymbolTable]:
         ],
     )
     return profile, named(profile, NAMES)
+
+
+def gil_recording() -> Recording:
+    """The recording that has this profile, of a program that still runs."""
+    profile, names = gil_profile()
+    status = Status(101, "/usr/bin/python3.12 -m app", "recording", languages=["Python"])
+    return recorded(profile, names, with_sums(status, profile))

@@ -292,11 +292,11 @@ def _queries(_: Path) -> list[bytes]:
 
 @functools.cache
 def _app() -> Callable[..., Any]:
-    from fake_source import FakeSource
+    from made_server import MadeServer
 
-    source = FakeSource(20)
-    source.advance(2.0)
-    return create_app(source, TOKEN).wsgi_app
+    made = MadeServer(20)
+    made.advance(2.0)
+    return create_app(made.views, TOKEN).wsgi_app
 
 
 def _ask(place: str, query: bytes, body: bytes = b"") -> tuple[int, bytes]:

@@ -22,7 +22,7 @@ from flametap.symbols.locate.source_text import SourceText
 from flametap.tree.packed_tree import leb128
 from flametap.tree.selection import Selection, Span
 from profiles import MAIN_ADDR, NAMES, naive_stacks, random_profile, small_profile
-from python_source import PythonSource
+from python_server import PythonServer
 from recordings import recorded
 
 HOSTILE = "</script><script>alert(1)</script><!-- \u2028 & ]]> \"'\ud800 {{ 7*7 }}"
@@ -116,12 +116,12 @@ def test_names_of_the_target_cannot_break_out(monkeypatch: pytest.MonkeyPatch) -
 def test_report_has_the_code_of_the_heaviest_functions(monkeypatch: pytest.MonkeyPatch) -> None:
     text = SourceText([f"line {line}" for line in range(1, 2_000)])
     monkeypatch.setattr(live_code, "read_source", lambda *_: text)
-    source = PythonSource(400)
-    report = packed_report.read(written(ExportRequest(source.recording)))
+    recording = PythonServer(400).recording
+    report = packed_report.read(written(ExportRequest(recording)))
     code = report.part("code")
     assert code["functions"]
-    view = code_view.CodeView(source.recording.process)
-    numbers = {function.name: at for at, function in enumerate(source.recording.functions)}
+    view = code_view.CodeView(recording.process)
+    numbers = {function.name: at for at, function in enumerate(recording.functions)}
     for number, clocks in code["functions"].items():
         function_id = numbers[report.names["functions"]["name"][int(number)]]
         for clock, found in clocks.items():

@@ -1,4 +1,4 @@
-"""The API below the page: requests in, JSON out, against a made-up profile."""
+"""The API below the page: requests in, JSON out, against a made-up server's recording."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import orjson
 import pytest
 from flask.testing import FlaskClient
 
-from fake_source import TAKEN_IN, FakeSource
 from flametap.model import Clock
 from flametap.tree.selection import Selection
 from flametap.web.trees import MAX_TREES, TreeCache
+from made_graph import TAKEN_IN
+from made_server import MadeServer
+from spied import spied
 
 
 def view(client: FlaskClient, **query: object) -> dict[str, Any]:
@@ -36,25 +38,23 @@ def path_to(answer: dict[str, Any], name: str) -> list[int]:
     return path[::-1]
 
 
-def test_view_has_equal_columns_and_the_whole_weight(
-    client: FlaskClient, source: FakeSource
-) -> None:
+def test_view_has_equal_columns_and_the_whole_weight(client: FlaskClient, made: MadeServer) -> None:
     answer = view(client)
     assert len({len(column) for column in answer["boxes"].values()}) == 1
     assert len({len(column) for column in answer["functions"].values()}) == 1
-    assert answer["total_ns"] == source.tree(Selection(Clock.CPU, None)).total_ns[0]
+    assert answer["total_ns"] == made.views.tree(Selection(Clock.CPU, None)).total_ns[0]
     assert answer["boxes"]["total_ns"][0] == answer["total_ns"]
-    assert answer["revision"] == source.revision
+    assert answer["revision"] == made.revision
     assert {"_start", "main", "worker_main"} <= set(names(answer))
     assert answer["search"] is None
     assert answer["table"] is None
 
 
-def test_zoom_survives_growth_and_other_clocks(client: FlaskClient, source: FakeSource) -> None:
+def test_zoom_survives_growth_and_other_clocks(client: FlaskClient, made: MadeServer) -> None:
     path = path_to(view(client), "Worker::step")
-    source.advance(3.0)
+    made.advance(3.0)
     zoom = ".".join(map(str, path))
-    answer = view(client, zoom=zoom, revision=source.revision)
+    answer = view(client, zoom=zoom, revision=made.revision)
     assert answer["zoom"] == {"path": path, "box": len(path), "asked": len(path)}
     assert names(answer)[len(path)] == "Worker::step"
     wall = view(client, zoom=zoom, clock="wall")
@@ -67,7 +67,7 @@ def test_zoom_to_what_is_gone_keeps_the_longest_prefix(client: FlaskClient) -> N
     assert answer["zoom"] == {"path": path, "box": len(path), "asked": len(path) + 2}
 
 
-def test_clock_and_threads_choose_what_is_counted(client: FlaskClient, source: FakeSource) -> None:
+def test_clock_and_threads_choose_what_is_counted(client: FlaskClient, made: MadeServer) -> None:
     off_cpu = view(client, clock="off-cpu")
     assert "[futex]" in names(off_cpu)
     assert "syscall" in off_cpu["functions"]["kind"]
@@ -157,25 +157,29 @@ def test_arguments_out_of_range_are_harmless(client: FlaskClient, query: dict[st
     assert view(client, **query)["boxes"]["row"][0] == 0
 
 
-def test_tree_is_built_once_per_revision(client: FlaskClient, source: FakeSource) -> None:
-    source.tree_calls = 0
+def test_tree_is_built_once_per_revision(
+    client: FlaskClient, made: MadeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trees = spied(monkeypatch, made.views, "tree")
     for _ in range(3):
         first = view(client)
     view(client, zoom=path_to(first, "main")[0], q="main", revision=first["revision"])
-    assert source.tree_calls == 1
-    source.advance(1.0)
+    assert len(trees) == 1
+    made.advance(1.0)
     assert view(client, revision=first["revision"])["revision"] == first["revision"]
-    assert source.tree_calls == 1
-    assert view(client, revision=source.revision)["revision"] == source.revision
-    assert source.tree_calls == 2
+    assert len(trees) == 1
+    assert view(client, revision=made.revision)["revision"] == made.revision
+    assert len(trees) == 2
 
 
-def test_only_the_last_few_trees_are_kept(source: FakeSource) -> None:
-    trees = TreeCache(source)
-    source.tree_calls = 0
+def test_only_the_last_few_trees_are_kept(
+    made: MadeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trees = TreeCache(made.views)
+    built = spied(monkeypatch, made.views, "tree")
     for thread in [*range(MAX_TREES + 1), 0]:
         trees.get(Selection(thread_ids=frozenset({thread})), 0)
-    assert source.tree_calls == MAX_TREES + 2
+    assert len(built) == MAX_TREES + 2
 
 
 def test_status_has_everything_the_panels_show(client: FlaskClient) -> None:
@@ -188,21 +192,19 @@ def test_status_has_everything_the_panels_show(client: FlaskClient) -> None:
 
 
 def test_pause_reaches_the_source_and_nothing_else_does(
-    client: FlaskClient, source: FakeSource
+    client: FlaskClient, made: MadeServer
 ) -> None:
     url = "/api/pause"
     assert client.post(url, json={"paused": True}).get_json() == {"paused": True}
-    assert source.state == "paused"
+    assert made.controls.state == "paused"
     assert client.post(url, json={"paused": "yes"}).status_code == 400
     assert client.post(url, data="paused=false").status_code == 415
     assert client.get(url).status_code == 405
-    assert source.state == "paused"
+    assert made.controls.state == "paused"
 
 
-def test_events_end_when_nothing_can_change_any_more(
-    client: FlaskClient, source: FakeSource
-) -> None:
-    source.end()
+def test_events_end_when_nothing_can_change_any_more(client: FlaskClient, made: MadeServer) -> None:
+    made.end()
     response = client.get("/api/events")
     assert response.mimetype == "text/event-stream"
     events = response.text.split("\n\n")
@@ -210,15 +212,15 @@ def test_events_end_when_nothing_can_change_any_more(
     name, data = events[1].split("\n")
     assert name == "event: status"
     status = orjson.loads(data.removeprefix("data: "))
-    assert (status["state"], status["revision"]) == ("ended", source.revision)
+    assert (status["state"], status["revision"]) == ("ended", made.revision)
     assert "symbols" not in status
     assert events[2].startswith("event: end")
 
 
-def test_function_ids_are_those_of_the_source(client: FlaskClient, source: FakeSource) -> None:
+def test_function_ids_are_those_of_the_source(client: FlaskClient, made: MadeServer) -> None:
     for query in ({}, {"clock": "wall"}, {"threads": "2"}):
         functions = view(client, **query)["functions"]
-        assert functions["name"] == [source.functions[at].name for at in functions["id"]]
+        assert functions["name"] == [made.recording.functions[at].name for at in functions["id"]]
 
 
 @pytest.mark.parametrize("text", ["5", "-5", "a-b", "5-5", "9-5", "last", "1-2-3", "1" * 40 + "-2"])
@@ -228,18 +230,18 @@ def test_a_range_that_is_none_is_refused(client: FlaskClient, text: str) -> None
     assert "range" in answer.get_json()["error"]
 
 
-def test_ranges_of_a_view_add_up(client: FlaskClient, source: FakeSource) -> None:
-    whole_ms = source.status().duration_ns // 10**6
+def test_ranges_of_a_view_add_up(client: FlaskClient, made: MadeServer) -> None:
+    whole_ms = made.recording.status().duration_ns // 10**6
     parts = [f"0-{whole_ms // 3}", f"{whole_ms // 3}-{whole_ms}"]
     totals = [view(client, range=each)["total_ns"] for each in parts]
     assert sum(totals) == pytest.approx(view(client)["total_ns"], rel=1e-3)
     assert view(client, range=f"last{whole_ms}")["total_ns"] == view(client)["total_ns"]
 
 
-def test_settings_reach_the_recording(client: FlaskClient, source: FakeSource) -> None:
+def test_settings_reach_the_recording(client: FlaskClient, made: MadeServer) -> None:
     given = {"rate_hz": 250, "budget_percent": 0.5}
     assert client.post("/api/settings", json=given).get_json() == given
-    assert (source.rate_hz, source.budget_percent) == (250, 0.5)
+    assert (made.controls.rate_hz, made.controls.budget_percent) == (250, 0.5)
     status = client.get("/api/status").get_json()["status"]
     assert (status["asked_rate_hz"], status["budget_ppm"]) == (250, 5000)
 
@@ -257,9 +259,9 @@ def test_settings_reach_the_recording(client: FlaskClient, source: FakeSource) -
     ],
 )
 def test_settings_out_of_bounds_are_refused(
-    client: FlaskClient, source: FakeSource, body: object, word: str
+    client: FlaskClient, made: MadeServer, body: object, word: str
 ) -> None:
     response = client.post("/api/settings", json=body)
     assert response.status_code == 400
     assert word in response.get_json()["error"]
-    assert (source.rate_hz, source.budget_percent) == (100, 1)
+    assert (made.controls.rate_hz, made.controls.budget_percent) == (100, 1)

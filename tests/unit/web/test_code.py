@@ -1,4 +1,4 @@
-"""The API about modules, lines and instructions, against a made-up profile."""
+"""The API about modules, lines and instructions, against a made-up server's recording."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
-from fake_source import TAKEN_IN, FakeSource
 from flametap.model import Clock
 from flametap.tree.selection import Selection
+from flametap.web.app import create_app
+from made_graph import TAKEN_IN, TAKES_IN_FROM
+from made_server import TOKEN, MadeServer
 
 
 def ask(client: FlaskClient, what: str, status: int = 200, **query: object) -> dict[str, Any]:
@@ -25,9 +27,9 @@ def function_id(client: FlaskClient, name: str) -> int:
     return found
 
 
-def test_modules_share_the_whole_weight(client: FlaskClient, source: FakeSource) -> None:
+def test_modules_share_the_whole_weight(client: FlaskClient, made: MadeServer) -> None:
     answer = ask(client, "symbols")
-    assert answer["total_ns"] == source.tree(Selection(Clock.CPU, None)).total_ns[0]
+    assert answer["total_ns"] == made.views.tree(Selection(Clock.CPU, None)).total_ns[0]
     modules = answer["modules"]
     assert answer["nowhere_ns"] + sum(m["self_ns"] for m in modules) == answer["total_ns"]
     by_name = {each["module"]: each for each in modules}
@@ -47,23 +49,43 @@ def test_lines_have_equal_columns_and_the_weight_of_the_function(client: FlaskCl
     assert answer["files"] == [answer["file"]]
 
 
-def test_lines_say_which_file_they_are_in(client: FlaskClient) -> None:
-    answer = ask(client, "lines", function=function_id(client, "_PyEval_EvalFrameDefault"))
-    lines = dict(zip(answer["lines"]["line"], answer["lines"]["file"], strict=True))
+def test_lines_say_which_file_they_are_in() -> None:
+    made = MadeServer(5_000)
+    made.advance(5.0)
+    client = create_app(made.views, TOKEN).test_client()
+    client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {TOKEN}"
+    (number,) = (
+        at
+        for at, function in enumerate(made.recording.functions)
+        if function.name == "_PyEval_EvalFrameDefault"
+    )
+    answer = ask(client, "lines", function=number)
     assert answer["files"] == [answer["file"], TAKEN_IN]
-    assert (lines[119], lines[120]) == (0, 1)
-    assert answer["lines"]["text"][0] is None
+    lines = answer["lines"]
+    weighed = {
+        line: file
+        for line, file, total in zip(lines["line"], lines["file"], lines["total_ns"], strict=True)
+        if total
+    }
+    assert weighed[0] == 0
+    assert {file for line, file in weighed.items() if line >= TAKES_IN_FROM} == {1}
+    assert lines["text"][0] is None
 
 
-def test_instructions_name_files_and_inlined_functions_once(client: FlaskClient) -> None:
-    answer = ask(client, "instructions", function=function_id(client, "Worker::step"))
+def test_instructions_name_files_and_inlined_functions_once(
+    client: FlaskClient, made: MadeServer
+) -> None:
+    answer = ask(client, "instructions", function=function_id(client, "PriceLevel::fill"))
     rows = answer["rows"]
     assert len({len(column) for column in rows.values()}) == 1
-    assert rows["addr"][0] == "401000"
+    assert rows["addr"][0] == f"{made.layout.start('PriceLevel::fill'):x}"
     assert rows["data"][0] == "48 8b 00 24"
     assert answer["names"] == ["Arena::alloc"]
     assert set(rows["inlined"]) == {-1, 0}
-    assert [answer["files"][at] for at in set(rows["file"])] == ["/build/orderd-2.4/src/worker.cc"]
+    assert {answer["files"][at] for at in rows["file"]} == {
+        "/build/orderd-2.4/src/book.cc",
+        "/build/orderd-2.4/src/arena.h",
+    }
 
 
 @pytest.mark.parametrize("what", ["lines", "instructions"])

@@ -13,7 +13,6 @@ import pytest
 from flask.testing import FlaskClient
 
 import packed_report
-from fake_source import TOKEN
 from flametap.analysis.views import views_of
 from flametap.export import FORMATS
 from flametap.model import Clock, Status
@@ -23,19 +22,20 @@ from flametap.web import exports
 from flametap.web.app import create_app
 from flametap.web.exports import file_name
 from made_programs import program
-from python_source import PythonSource
+from made_server import TOKEN
+from python_server import PythonServer
 from recording_files import write_recording
 from stacks import parse_folded
 
 
 @pytest.fixture(scope="module")
-def source() -> PythonSource:
-    return PythonSource(400)
+def python() -> PythonServer:
+    return PythonServer(400)
 
 
 @pytest.fixture
-def client(source: PythonSource) -> FlaskClient:
-    client = create_app(source, TOKEN).test_client()
+def client(python: PythonServer) -> FlaskClient:
+    client = create_app(python.views, TOKEN).test_client()
     client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {TOKEN}"
     return client
 

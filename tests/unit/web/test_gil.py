@@ -5,18 +5,17 @@ from __future__ import annotations
 import pytest
 from flask.testing import FlaskClient
 
-from fake_source import TOKEN
+from flametap.analysis.views import views_of
 from flametap.web.app import create_app
 from flametap.web.login import Key
-from gil_profiles import MS, READER, gil_profile
-from python_source import PythonSource
+from gil_profiles import MS, READER, gil_recording
+from made_server import TOKEN
+from python_server import PythonServer
 
 
 @pytest.fixture
 def client() -> FlaskClient:
-    source = PythonSource(10)
-    source._show(*gil_profile())
-    client = create_app(source, TOKEN).test_client()
+    client = create_app(views_of(gil_recording()), TOKEN).test_client()
     client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {TOKEN}"
     return client
 
@@ -74,7 +73,7 @@ def test_threads_say_how_long_they_held_it(client: FlaskClient) -> None:
 
 @pytest.mark.parametrize("site", ["none", "cross-site"])
 def test_page_can_be_opened_in_a_state(site: str) -> None:
-    client = create_app(PythonSource(10), TOKEN, "gil=1").test_client()
+    client = create_app(PythonServer(10).views, TOKEN, "gil=1").test_client()
     answer = client.get(f"/?token={TOKEN}", headers={"Sec-Fetch-Site": site})
     place = f"/{Key(TOKEN).address}/#gil=1"
     assert answer.headers.get("Location", place) == place

@@ -7,10 +7,10 @@ import re
 import pytest
 from flask.testing import FlaskClient
 
-from fake_source import TOKEN, FakeSource
 from flametap.web.app import create_app
 from flametap.web.guard import is_trusted_host, new_token
 from flametap.web.login import COOKIE, Key
+from made_server import TOKEN, MadeServer
 
 KEY = Key(TOKEN)
 PAGE = f"/{KEY.address}/"
@@ -20,8 +20,8 @@ BEARER = {"Authorization": f"Bearer {TOKEN}"}
 @pytest.fixture
 def client() -> FlaskClient:
     """A browser that has not been here yet."""
-    source = FakeSource(100)
-    return create_app(source, TOKEN, controls=source).test_client()
+    made = MadeServer(100)
+    return create_app(made.views, TOKEN, controls=made.controls).test_client()
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_visitor_from_elsewhere_is_led_on_by_a_page_of_ours(
 
 
 def test_printed_url_opens_any_number_of_browsers() -> None:
-    app = create_app(FakeSource(100), TOKEN)
+    app = create_app(MadeServer(100).views, TOKEN)
     for _ in range(2):
         browser = app.test_client()
         for _ in range(2):
@@ -134,7 +134,7 @@ def test_cookie_is_out_of_reach_of_scripts_sites_and_servers_on_other_ports(
 
 
 def test_cookie_counts_only_where_the_browser_keeps_it_from_others() -> None:
-    client = create_app(FakeSource(100), TOKEN).test_client(use_cookies=False)
+    client = create_app(MadeServer(100).views, TOKEN).test_client(use_cookies=False)
     cookie = {"Cookie": f"{COOKIE}={KEY.cookie}"}
     assert client.get("/api/status", headers=cookie).status_code == 403
     assert client.get(f"{PAGE}api/status", headers=cookie).status_code == 200
@@ -222,11 +222,9 @@ def test_page_is_served_with_one_script_and_one_style_sheet(page: FlaskClient) -
 
 
 def test_command_line_of_the_target_is_text_not_markup() -> None:
-    source = FakeSource(100)
-    status = source.status()
-    status.command = "/bin/<script>alert(1)</script> & co"
-    source.status = lambda: status  # type: ignore[method-assign]
-    page = create_app(source, TOKEN).test_client().get("/", headers=BEARER).text
+    made = MadeServer(100)
+    made.command = "/bin/<script>alert(1)</script> & co"
+    page = create_app(made.views, TOKEN).test_client().get("/", headers=BEARER).text
     assert "<script>alert" not in page
     assert "&lt;script&gt;" in page
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from flask.testing import FlaskClient
 
-from fake_source import FakeSource
 from flametap.web.known_functions import MAX_ANSWERS, KnownFunctions
+from made_server import MadeServer
 
 
 def view(client: FlaskClient, **query: object) -> dict[str, Any]:
@@ -35,7 +35,7 @@ class Page:
 
 
 def test_second_view_sends_no_names_and_a_table_only_new_ones(
-    client: FlaskClient, source: FakeSource
+    client: FlaskClient, made: MadeServer
 ) -> None:
     page = Page()
     assert page.take(view(client, have=0)) > 10
@@ -43,7 +43,7 @@ def test_second_view_sends_no_names_and_a_table_only_new_ones(
     with_table = page.take(view(client, have=page.have, table="self", table_rows=500))
     assert with_table > 0
     assert page.take(view(client, have=page.have, table="self", table_rows=500)) == 0
-    assert page.names == {at: source.functions[at].name for at in page.names}
+    assert page.names == {at: made.recording.functions[at].name for at in page.names}
 
 
 def test_an_answer_that_never_arrived_costs_nothing_and_loses_nothing(client: FlaskClient) -> None:

@@ -10,10 +10,11 @@ import orjson
 import pytest
 from flask.testing import FlaskClient
 
-from fake_source import THREADS, FakeSource
 from flametap.model import Activity
 from flametap.timeline.encode_lanes import FIRST
 from flametap.timeline.lanes import FULL, LaneQuery
+from made_graph import THREADS
+from made_server import MadeServer
 
 
 def lanes(client: FlaskClient, **query: object) -> dict[str, Any]:
@@ -28,7 +29,7 @@ def _columns(rows: Iterable[Iterable[Any]]) -> Iterator[tuple[Any, ...]]:
 
 
 def test_lanes_have_a_character_for_each_bin_and_add_up(
-    client: FlaskClient, source: FakeSource
+    client: FlaskClient, made: MadeServer
 ) -> None:
     answer = lanes(client, bins=200, lanes=4, overview=100)
     count = answer["bins"]["count"]
@@ -84,8 +85,8 @@ def test_numbers_out_of_range_are_clamped(client: FlaskClient) -> None:
     assert lanes(client, bins=0)["bins"]["count"] <= 2
 
 
-def test_answers_are_compressed_and_small(source: FakeSource, client: FlaskClient) -> None:
-    source.advance(30.0)
+def test_answers_are_compressed_and_small(made: MadeServer, client: FlaskClient) -> None:
+    made.advance(30.0)
     query = {"bins": 1440, "lanes": 32, "idle": 1, "overview": 720}
     plain = lanes(client, **query)
     response = client.get(
@@ -95,7 +96,7 @@ def test_answers_are_compressed_and_small(source: FakeSource, client: FlaskClien
     assert orjson.loads(gzip.decompress(response.data)) == plain
     # 12 of 32 lanes; the bar is 100 kB for all.
     assert len(response.data) < 100_000 * 12 / 32
-    source.advance(1.0)
+    made.advance(1.0)
     newer = {**query, "from": 28_000, "level": plain["bins"]["level"]}
     response = client.get("/api/lanes", query_string=newer, headers={"Accept-Encoding": "gzip"})
     assert len(response.data) < 15_000

@@ -7,23 +7,23 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
-from fake_source import TOKEN
 from flametap.model import Clock
 from flametap.tree.frame_filter import FrameFilter, Language
 from flametap.tree.function_sums import WAITS
 from flametap.tree.selection import Selection
 from flametap.web.app import create_app
-from python_source import EVAL, PythonSource
+from made_server import TOKEN
+from python_server import EVAL, PythonServer
 
 
 @pytest.fixture(scope="module")
-def python() -> PythonSource:
-    return PythonSource(600)
+def python() -> PythonServer:
+    return PythonServer(600)
 
 
 @pytest.fixture
-def client(python: PythonSource) -> FlaskClient:
-    client = create_app(python, TOKEN).test_client()
+def client(python: PythonServer) -> FlaskClient:
+    client = create_app(python.views, TOKEN).test_client()
     client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {TOKEN}"
     return client
 
@@ -73,7 +73,7 @@ def test_view_says_whose_code_the_time_is(client: FlaskClient) -> None:
     assert inverted["origins"] == answer["origins"]
 
 
-def test_sums_are_the_same_with_each_filter(client: FlaskClient, python: PythonSource) -> None:
+def test_sums_are_the_same_with_each_filter(client: FlaskClient, python: PythonServer) -> None:
     whole = python.profile.total_ns(Clock.CPU)
     for language in Language:
         answer = view(client, language=language.value, table="self")
@@ -102,7 +102,7 @@ def test_unknown_filter_is_refused(client: FlaskClient, query: dict[str, str]) -
 
 
 def test_source_of_a_python_function_has_its_own_lines(
-    client: FlaskClient, python: PythonSource
+    client: FlaskClient, python: PythonServer
 ) -> None:
     (number,) = (
         at
@@ -115,7 +115,7 @@ def test_source_of_a_python_function_has_its_own_lines(
         line: total for line, total in zip(lines["line"], lines["total_ns"], strict=True) if total
     }
     assert set(weighed) == {25, 26, 29}
-    tree = python.tree(Selection(Clock.CPU, None, FrameFilter(Language.PYTHON)))
+    tree = python.views.tree(Selection(Clock.CPU, None, FrameFilter(Language.PYTHON)))
     total = int(tree.total_ns[tree.function == number].sum())
     assert found["total_ns"] == sum(weighed.values()) == total
     code = view(client, "instructions", function=number)

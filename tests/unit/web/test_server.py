@@ -14,26 +14,26 @@ from urllib.parse import urlsplit
 import orjson
 import pytest
 
-from fake_source import TOKEN, FakeSource
 from flametap.errors import OutputError
 from flametap.model import Status
 from flametap.web import api
 from flametap.web.server import Server, serve
+from made_server import TOKEN, MadeServer
 from visitor import Visitor
 
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 
 
 @pytest.fixture
-def source() -> FakeSource:
-    source = FakeSource(200)
-    source.advance(1.0)
-    return source
+def made() -> MadeServer:
+    made = MadeServer(200)
+    made.advance(1.0)
+    return made
 
 
 @pytest.fixture
-def server(source: FakeSource) -> Iterator[Server]:
-    server = serve(source, "127.0.0.1", 0, TOKEN)
+def server(made: MadeServer) -> Iterator[Server]:
+    server = serve(made.views, "127.0.0.1", 0, TOKEN)
     yield server
     server.close()
 
@@ -86,7 +86,7 @@ def test_url_opens_the_page(server: Server) -> None:
 
 
 def test_news_arrive_but_not_more_than_five_times_a_second(
-    server: Server, source: FakeSource, monkeypatch: pytest.MonkeyPatch
+    server: Server, made: MadeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(api, "HEARTBEAT_S", 60.0)  # what comes has a reason
     events = Events(server)
@@ -94,19 +94,19 @@ def test_news_arrive_but_not_more_than_five_times_a_second(
     began = time.monotonic()
     news = 0
     for _ in range(20):  # at once: most are told together
-        source.advance(0.1)
+        made.advance(0.1)
     while True:
         name, status = events.next()
         news += 1
         assert name == "status"
-        if status["revision"] == source.revision:
+        if status["revision"] == made.revision:
             break
     assert news <= 1 + (time.monotonic() - began) / api.EVENT_GAP_S
     events.close()
 
 
 def test_every_page_gets_its_events_and_others_do_not_wait(
-    server: Server, source: FakeSource
+    server: Server, made: MadeServer
 ) -> None:
     pages = [Events(server) for _ in range(12)]
     assert all(page.next()[0] == "status" for page in pages)
@@ -127,16 +127,16 @@ def test_too_many_streams_are_refused_and_requests_still_answered(
         page.close()
 
 
-def test_address_of_all_machines_is_known_as_exposed(source: FakeSource, server: Server) -> None:
+def test_address_of_all_machines_is_known_as_exposed(made: MadeServer, server: Server) -> None:
     assert not server.is_exposed
-    exposed = serve(source, "0.0.0.0", 0, TOKEN)
+    exposed = serve(made.views, "0.0.0.0", 0, TOKEN)
     assert exposed.is_exposed
     assert exposed.url.startswith("http://127.0.0.1:")
     exposed.close()
 
 
-def test_closing_says_good_bye_to_open_pages_and_frees_the_port(source: FakeSource) -> None:
-    server = serve(source, "127.0.0.1", 0, TOKEN)
+def test_closing_says_good_bye_to_open_pages_and_frees_the_port(made: MadeServer) -> None:
+    server = serve(made.views, "127.0.0.1", 0, TOKEN)
     page = Events(server)
     idle = socket.create_connection(("127.0.0.1", urlsplit(server.url).port or 0))
     assert page.next()[0] == "status"
@@ -145,12 +145,12 @@ def test_closing_says_good_bye_to_open_pages_and_frees_the_port(source: FakeSour
     assert page.next()[0] == "bye"
     page.close()
     idle.close()
-    again = serve(source, "127.0.0.1", urlsplit(server.url).port or 0, TOKEN)
+    again = serve(made.views, "127.0.0.1", urlsplit(server.url).port or 0, TOKEN)
     again.close()
 
 
 def test_closing_lets_a_stream_end_as_http_demands(
-    server: Server, source: FakeSource, monkeypatch: pytest.MonkeyPatch
+    server: Server, made: MadeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def event_stream(service: api.Service, _: object) -> Iterator[bytes]:
         with service.stream():
@@ -168,7 +168,7 @@ def test_closing_lets_a_stream_end_as_http_demands(
 
 
 def test_good_bye_reaches_a_page_whose_stream_is_slow(
-    source: FakeSource, monkeypatch: pytest.MonkeyPatch
+    made: MadeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     is_waiting = threading.Event()
 
@@ -177,8 +177,8 @@ def test_good_bye_reaches_a_page_whose_stream_is_slow(
         time.sleep(0.8)  # as on a machine without a CPU for us
         return revision
 
-    monkeypatch.setattr(source, "wait_newer", wait_newer)
-    server = serve(source, "127.0.0.1", 0, TOKEN)
+    monkeypatch.setattr(made.recording, "wait_newer", wait_newer)
+    server = serve(made.views, "127.0.0.1", 0, TOKEN)
     page = Events(server)
     assert page.next()[0] == "status"
     assert is_waiting.wait(10)
@@ -188,31 +188,31 @@ def test_good_bye_reaches_a_page_whose_stream_is_slow(
 
 
 def test_stream_goes_on_after_the_end_until_all_names_are_told(
-    server: Server, source: FakeSource, monkeypatch: pytest.MonkeyPatch
+    server: Server, made: MadeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ended = source.status
+    ended = made.recording.status
     is_final = False
 
     def status() -> Status:
         return dataclasses.replace(ended(), is_final=is_final)
 
-    monkeypatch.setattr(source, "status", status)
+    monkeypatch.setattr(made.recording, "status", status)
     page = Events(server)
-    source.end()
+    made.end()
     while page.next()[1]["state"] != "ended":
         pass
     is_final = True
-    source.advance(0.1)  # the names
-    assert page.next()[1]["revision"] == source.revision
+    made.advance(0.1)  # the names
+    assert page.next()[1]["revision"] == made.revision
     assert page.next()[0] == "end"
     page.close()
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "not.a.host.invalid"])
 def test_address_that_cannot_be_used_is_an_error_with_a_hint(
-    host: str, server: Server, source: FakeSource
+    host: str, server: Server, made: MadeServer
 ) -> None:
     port = urlsplit(server.url).port or 0
     with pytest.raises(OutputError, match=f"{host} port {port}") as caught:
-        serve(source, host, port, TOKEN)
+        serve(made.views, host, port, TOKEN)
     assert "--port" in caught.value.hint

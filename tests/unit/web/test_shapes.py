@@ -1,4 +1,4 @@
-"""Shapes, rows of the tree table, comparisons and names in requests, against a made-up profile."""
+"""Shapes, rows of the tree table, comparisons and names in requests, of a made-up server."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
-from fake_source import TOKEN, FakeSource
 from flametap.web.app import create_app
 from made_programs import SAMPLE_NS, SAMPLES, program
+from made_server import TOKEN, MadeServer
 from served import served
 
 
@@ -42,6 +42,12 @@ def self_sum(answer: dict[str, Any]) -> int:
 def row_names(answer: dict[str, Any], row: int) -> set[str]:
     rows = zip(names(answer), answer["boxes"]["row"], strict=True)
     return {name for name, at in rows if at == row and name}
+
+
+def calls(answer: dict[str, Any]) -> set[tuple[str, str]]:
+    """The names of callers and of what they call."""
+    shown, parents = names(answer), answer["boxes"]["parent"]
+    return {(shown[parent], name) for name, parent in zip(shown, parents, strict=True)}
 
 
 MALLOC = "malloc@libc.so.6"
@@ -124,16 +130,17 @@ def test_step_without_a_function_of_the_recording_says_so(client: FlaskClient) -
 def test_idle_waits_can_be_left_out_and_others_stay(client: FlaskClient) -> None:
     waits = view(client, clock="off-cpu")
     busy = view(client, clock="off-cpu", shape="busy")
-    idle = {"[epoll_wait]", "[futex]"}  # the futex is that of a condition variable
-    assert idle | {"[read]"} <= set(names(waits))
-    assert "[read]" in names(busy)
-    assert not idle & set(names(busy))
+    idle = {("epoll_wait", "[epoll_wait]"), ("pthread_cond_wait", "[futex]")}
+    others = {("read", "[read]"), ("pthread_mutex_lock", "[futex]")}
+    assert idle | others <= calls(waits)
+    assert others <= calls(busy)
+    assert not idle & calls(busy)
 
 
 def test_table_of_the_tree_pages_children_by_weight(client: FlaskClient) -> None:
     (root,) = rows_of(client, "")
     assert root["path"] == []
-    assert root["count"] == len(root["rows"]["id"]) == 2
+    assert root["count"] == len(root["rows"]["id"]) == 3
     heavy = root["rows"]["id"][0]
     deep = rows_of(client, f"{heavy}", "77777", heaviest="")
     assert [node["path"] for node in deep[:2]] == [[heavy], []]
@@ -174,7 +181,7 @@ def test_bad_request_for_rows_is_refused(client: FlaskClient, body: Any) -> None
 # --- comparisons ---
 
 
-def test_comparison_has_both_sides_and_their_sums(client: FlaskClient, source: FakeSource) -> None:
+def test_comparison_has_both_sides_and_their_sums(client: FlaskClient, made: MadeServer) -> None:
     answer = view(client, range="3000-5000", compare="0-3000", table="total")
     here = view(client, range="3000-5000")
     there = view(client, range="0-3000")
@@ -185,7 +192,7 @@ def test_comparison_has_both_sides_and_their_sums(client: FlaskClient, source: F
     assert {"self_here", "self_there", "total_change"} <= set(rows)
     assert max(rows["total_here"]) <= here["total_ns"]
     assert answer["comparison"]["is_share"] is True
-    # The made-up profile spreads each weight evenly: nothing differs.
+    # The made-up server does the same at all times, as far as chance goes.
     assert set(answer["boxes"]["change"]) == {0}
 
 

@@ -3,40 +3,30 @@
 from __future__ import annotations
 
 import gzip
-from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
 from flask.testing import FlaskClient
 
-from fake_source import TOKEN, FakeSource
 from flametap.model import ThreadInfo
-from flametap.tree.selection import Span
 from flametap.web.app import create_app
 from flametap.web.encode_threads import ThreadQuery, encode_threads, format_ids
-
-MANY = [
-    ThreadInfo(
-        at + 1, 5000 + at, f"{'io' if at % 4 else 'worker'}-{at}", at, 2 * at, at, at < 8, "futex"
-    )
-    for at in range(10_000)
-]
-
-
-class ManyThreads(FakeSource):
-    """Ten thousand threads, summed up as often as ``calls`` tells."""
-
-    calls = 0
-
-    def threads(self, span: Span | None = None) -> list[ThreadInfo]:
-        self.calls += 1
-        return MANY if span is None else [replace(each, cpu_ns=7) for each in MANY[:3]]
+from made_server import TOKEN, MadeServer
+from many_threads import COUNT, US, ManyThreads
+from spied import spied
 
 
 @pytest.fixture
-def source() -> FakeSource:
-    return ManyThreads(50)
+def many() -> ManyThreads:
+    return ManyThreads()
+
+
+@pytest.fixture
+def client(many: ManyThreads) -> FlaskClient:
+    client = create_app(many.views, TOKEN).test_client()
+    client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {TOKEN}"
+    return client
 
 
 def threads(client: FlaskClient, **query: object) -> dict[str, Any]:
@@ -47,33 +37,40 @@ def threads(client: FlaskClient, **query: object) -> dict[str, Any]:
 
 
 def test_status_is_small_with_ten_thousand_threads(
-    client: FlaskClient, source: ManyThreads
+    client: FlaskClient, many: ManyThreads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    lists = spied(monkeypatch, many.views, "threads")
     for _ in range(5):
         answer = client.get("/api/status")
         assert answer.get_json()["thread_count"] == 10_000
         assert len(answer.data) < 20_000
-        source.advance(0.1)
-    assert source.calls == 1  # the number may be two seconds old
+        many.advance()
+    assert len(lists) == 1  # the number may be two seconds old
 
 
-def test_weights_are_those_of_the_range(client: FlaskClient, source: ManyThreads) -> None:
+def test_weights_are_those_of_the_range(
+    client: FlaskClient, many: ManyThreads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lists = spied(monkeypatch, many.views, "threads")
     for _ in range(2):
-        answer = threads(client, range="100-200")
-        assert [row["cpu_ns"] for row in answer["rows"]] == [7, 7, 7]
-    assert source.calls == 1
-    source.advance(0.1)
-    threads(client, range="100-200")
-    assert source.calls == 2
-    assert threads(client)["rows"][0]["cpu_ns"] == 9999
+        answer = threads(client, range="1-3", sort="tid", limit=500, offset=800)
+        assert [row["cpu_ns"] for row in answer["rows"]] == [
+            max(0, at - 1_000) * US for at in range(800, 1_300)
+        ]
+        assert answer["most_ns"]["cpu_ns"] == 2_000 * US
+    assert len(lists) == 1
+    many.advance()
+    threads(client, range="1-3")
+    assert len(lists) == 2
+    assert threads(client)["rows"][0]["cpu_ns"] == 10_000 * US
     assert client.get("/api/threads?range=x").status_code == 400
 
 
 def test_only_the_rows_asked_for_are_sent_in_their_order(client: FlaskClient) -> None:
     answer = threads(client, sort="cpu", offset=3, limit=20)
-    assert [row["cpu_ns"] for row in answer["rows"]] == list(range(9996, 9976, -1))
+    assert [row["cpu_ns"] for row in answer["rows"]] == [at * US for at in range(9996, 9976, -1)]
     assert (answer["count"], answer["matching"], answer["row_count"]) == (10_000, 10_000, 10_000)
-    assert answer["most_ns"]["wall_ns"] == 2 * 9999
+    assert answer["most_ns"]["wall_ns"] == 2 * 9999 * US
     by_name = threads(client, sort="name", limit=3)
     assert [row["name"] for row in by_name["rows"]] == ["io-1", "io-2", "io-3"]
     last = threads(client, sort="name", offset=9_999)
@@ -101,7 +98,7 @@ def test_groups_are_names_that_differ_only_in_numbers(client: FlaskClient) -> No
         ("io-#", 7500),
         ("worker-#", 2500),
     ]
-    assert sum(row["cpu_ns"] for row in answer["rows"]) == sum(each.cpu_ns for each in MANY)
+    assert sum(row["cpu_ns"] for row in answer["rows"]) == sum(range(COUNT)) * US
     assert answer["rows"][1]["thread_ids"].startswith("1,5,9")
     alone = [ThreadInfo(1, 7, "main", 1, 1, 0, False, "")]
     assert encode_threads(alone, ThreadQuery(is_grouped=True))["rows"][0]["name"] == "main"
@@ -129,7 +126,7 @@ def test_ids_are_written_short() -> None:
 
 
 def test_a_selection_has_ranges_of_threads(client: FlaskClient) -> None:
-    source_client = create_app(FakeSource(400), TOKEN).test_client()
+    source_client = create_app(MadeServer(400).views, TOKEN).test_client()
     source_client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {TOKEN}"
     both = [source_client.get(f"/api/view?threads={ids}").get_json() for ids in ("1,2,3,4", "1-4")]
     assert both[0] == both[1]

@@ -1,6 +1,6 @@
 """A made-up recording of a Python web server: for the page's controls of Python frames.
 
-``python tests/support/python_source.py`` serves it, without a target.
+``python tests/support/python_server.py`` serves it, without a target.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ import time
 from pathlib import Path
 
 import wire
-from flametap.analysis.views import Views
+from flametap.analysis.views import views_of
 from flametap.code.live_code import LiveCode
-from flametap.model import Frame, FrameKind, Function, Status
-from flametap.recording.names.table import SymbolTable
+from flametap.model import Frame, FrameKind, Function, ManagedVerdict, Status
 from flametap.recording.profile.store import Profile
-from flametap.recording.recording import Process, Recording
+from flametap.recording.recording import Process, Recording, with_sums
 from profiles import apply
 from python_profiles import named
 
@@ -89,8 +88,15 @@ EVAL, EVAL_ADDR = "_PyEval_EvalFrameDefault", wire.eval_frame(1, 0x77)
 POLL = 7
 
 
-class PythonSource(Views):
-    """A recording of ``stacks`` made-up stacks of two threads and a native one, and its views."""
+class PythonServer:
+    """A recording of ``stacks`` made-up stacks of two threads and a native one.
+
+    Attributes:
+        recording: of them.
+        views: of the recording.
+        profile: what was sampled.
+        has_ended: whether the recording has; a test may say so.
+    """
 
     def __init__(self, stacks: int = 4_000) -> None:
         self._chance = random.Random(5)
@@ -118,19 +124,19 @@ class PythonSource(Views):
                 wire.thread(3, 4713, "blas"),
             ],
             traces=[
-                *(wire.trace(number, path[::-1]) for path, number in traces.items()),
+                *(
+                    wire.trace(number, path[::-1], managed=_managed(number))
+                    for path, number in traces.items()
+                ),
                 wire.trace(1 + len(traces), [blas]),
             ],
             intervals=rows,
         )
         self.has_ended = False
-        self._show(profile, named(profile, self._frames))
-
-    def _show(self, profile: Profile, table: SymbolTable) -> None:
-        self.profile, self.table = profile, table
-        process = Process(profile, table)
-        process.code = LiveCode(profile, None)
-        super().__init__(Recording(process, self.status))
+        self.profile = profile
+        process = Process(profile, named(profile, self._frames), LiveCode(profile, None))
+        self.recording = Recording(process, self._status)
+        self.views = views_of(self.recording)
 
     def _walk(self, name: str) -> list[int]:
         """Return a stack, root first: the loop stands after each run of Python functions."""
@@ -161,10 +167,8 @@ class PythonSource(Views):
         self._frames[frame] = [Frame(function, line)]
         return frame
 
-    def status(self) -> Status:
-        """See ``Recording.status``."""
-        managed = self.profile.verdicts().managed or {"EXACT": 985, "ENTERING": 10, "TORN": 5}
-        return Status(
+    def _status(self) -> Status:
+        status = Status(
             pid=4711,
             command="/usr/bin/python3.12 -m shop.server",
             state="ended" if self.has_ended else "recording",
@@ -172,21 +176,25 @@ class PythonSource(Views):
             rate_hz=100.0,
             look_rate_hz=50.0,
             effective_rate_hz=99.0,
-            duration_ns=self.profile.duration_ns,
             revision=self.profile.revision,
-            samples=self.profile.samples,
-            verdict_cpu_ns=self.profile.verdicts().native,
-            managed_verdict_cpu_ns=managed,
-            languages=["Python"] if self.profile.has_managed else [],
+            languages=["Python"],
             is_final=self.has_ended,
         )
+        return with_sums(status, self.profile)
+
+
+def _managed(number: int) -> ManagedVerdict:
+    """What the agent says of the Python frames of a stack, by its number."""
+    if number % 200 == 50:
+        return ManagedVerdict.TORN
+    return ManagedVerdict.EXACT if number % 100 else ManagedVerdict.ENTERING
 
 
 def main() -> None:
     """Serve it until Ctrl-C."""
     from flametap.web.server import serve
 
-    server = serve(PythonSource(), "127.0.0.1", 0, "demo")
+    server = serve(PythonServer().views, "127.0.0.1", 0, "demo")
     print(server.url, flush=True)
     try:
         while True:
