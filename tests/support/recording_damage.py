@@ -18,7 +18,10 @@ import zstandard
 from flametap.recording.chunks import narrow
 from recording_oddities import ODD_NUMBERS, ODD_VALUES, WHOLE
 from recording_pieces import Piece, joined, made, packed, pieces_of, sealed, stored
+from recording_places import misplaced, missummed, mistimed, relocated
 
+_KINDS = (b"META", b"GAIN", b"NAME", b"STAT", b"TEXT", b"CODE", b"\xff\0\n<")
+_KINDS += (b"SUMS", b"LOCK", b"gain", b"name", b"node", b"LAST")
 _ONE_IN = 1_500  # inputs has that many of something: they take long
 
 
@@ -38,7 +41,7 @@ def damaged(choose: random.Random, given: Sequence[bytes], many: int) -> bytes:
         change(pieces, choose, given)
         if not pieces:
             break
-    data = joined(pieces)
+    data = joined(relocated(pieces) if choose.random() < 0.8 else pieces)
     if choose.random() < 0.1:
         data = _bytes_changed(bytearray(data), choose)
     if choose.random() < 0.05:
@@ -75,8 +78,7 @@ def _frame(pieces: list[Piece], choose: random.Random, given: Sequence[bytes]) -
     payload = packed(piece.facts, piece.columns)
     what = choose.randrange(6)
     if what == 0:
-        kind = choose.choice((b"META", b"GAIN", b"NAME", b"STAT", b"TEXT", b"CODE", b"\xff\0\n<"))
-        pieces[at] = made(replace(piece, kind=kind))
+        pieces[at] = made(replace(piece, kind=choose.choice(_KINDS)))
     elif what == 1:
         pieces[at] = made(replace(piece, process=choose.choice((1, 7, (1 << 32) - 1))))
     elif what == 2:
@@ -230,4 +232,7 @@ _CHANGES: tuple[Change, ...] = (
     *(_move,) * 2,
     _frame,
     _described,
+    *(misplaced,) * 2,
+    *(mistimed,) * 2,
+    missummed,
 )

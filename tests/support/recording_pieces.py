@@ -27,6 +27,7 @@ class Piece:
     facts: dict[str, Any]
     columns: Columns
     raw: bytes  # all of it, as long as it is not changed
+    offset: int = -1  # where it was in the file that it is of
 
 
 @functools.lru_cache(maxsize=64)
@@ -37,7 +38,8 @@ def pieces_of(data: bytes) -> tuple[Piece, ...]:
     for chunk in reader:
         raw = data[chunk.offset : reader.end]
         columns = dict(chunk.columns)
-        found.append(Piece(chunk.kind.encode(), chunk.process, dict(chunk.facts), columns, raw))
+        kind, facts = chunk.kind.encode(), dict(chunk.facts)
+        found.append(Piece(kind, chunk.process, facts, columns, raw, chunk.offset))
     assert not reader.damage
     return tuple(found)
 

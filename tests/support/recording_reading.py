@@ -1,7 +1,8 @@
 """Open any bytes as a recording, and read all that a recording offers: the oracle of the fuzzer.
 
 What is not a recording raises ``InputError``. Whatever opens has to be read without an exception,
-its sums have to agree, and no control character may reach the terminal.
+its sums have to agree, and no control character may reach the terminal. Of some, the intervals stay
+in the file: there, anything but the sums of all of it may also raise ``InputError``.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ import json
 import os
 import warnings
 import zlib
+from collections.abc import Callable, Iterator
+from functools import partial
+from unittest import mock
 
 import orjson
 
@@ -29,7 +33,8 @@ from flametap.errors import InputError
 from flametap.export import FORMATS
 from flametap.export.request import ExportRequest
 from flametap.model import Clock
-from flametap.recording.opened import open_recording
+from flametap.recording import opened as opening
+from flametap.recording.opened import STORED_BYTES, open_recording
 from flametap.recording.recording import Recording
 from flametap.timeline.heat import HeatQuery
 from flametap.timeline.lanes import LaneQuery
@@ -48,17 +53,40 @@ def _descriptor() -> int:
     return os.memfd_create("recording")
 
 
-def opened(data: bytes) -> Recording:
-    """Open some bytes as the file of a recording. Raises InputError."""
+def opened(data: bytes, *, is_long: bool) -> Recording:
+    """Open some bytes as the file of a recording, as a long one or not. Raises InputError."""
     descriptor = _descriptor()
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, data, 0)
-    return open_recording(f"/proc/self/fd/{descriptor}")
+    with mock.patch.object(opening, "STORED_BYTES", 0 if is_long else STORED_BYTES):
+        return open_recording(f"/proc/self/fd/{descriptor}")
+
+
+def _is_long(data: bytes, chance: int) -> bool:
+    return chance // 7 % (4 if b"SUMS" in data else 2) != 0
+
+
+def _damage_later(data: bytes, chance: int) -> None:
+    """Change a file that has been opened, in one of sixteen."""
+    what = chance // 11 % 48
+    if what == 0:
+        os.ftruncate(_descriptor(), len(data) // 2)
+    elif what == 1:
+        os.pwrite(_descriptor(), bytes(len(data) // 2), len(data) // 3)
+    elif what == 2:
+        os.pwrite(_descriptor(), data[len(data) // 3 :], len(data) // 4)
+
+
+def _tried(read: Callable[[], object]) -> None:
+    """Read something that may be missing in a file."""
+    with contextlib.suppress(InputError):
+        read()
 
 
 def open_only(data: bytes) -> None:
     """Open some bytes, and ask for next to nothing. Raises InputError."""
-    recording = opened(data)
+    chance = zlib.crc32(data)
+    recording = opened(data, is_long=_is_long(data, chance))
     assert recording.status().is_final
     assert recording.process.profile.duration_ns >= 0
 
@@ -72,12 +100,18 @@ def open_and_read(data: bytes) -> None:
 
 def _open_and_read(data: bytes) -> None:
     chance = zlib.crc32(data)
-    recording = opened(data)
+    is_long = _is_long(data, chance)
+    recording = opened(data, is_long=is_long)
+    if is_long:
+        _damage_later(data, chance)
     _check_sums(recording)
-    _print(recording, len(data))
-    _look(views_of(recording), recording)
-    _script(recording)
-    _export(recording, list(Clock)[chance % 3], chance)
+    for read in (
+        lambda: _print(recording, len(data)),
+        *_looks(views_of(recording), recording),
+        lambda: _script(recording),
+        lambda: _export(recording, list(Clock)[chance % 3], chance),
+    ):
+        _tried(read) if is_long else read()
     for path, status, answer in ask(views_of(recording), chance):
         assert status in (200, 400, 404, 413), (path, status, answer[:300])
         if not path.startswith("/api/export"):
@@ -121,24 +155,35 @@ def _print(recording: Recording, size_bytes: int) -> None:
     assert all(each.isprintable() for each in shown), "a control character is printed"
 
 
-def _look(views: Views, recording: Recording) -> None:
-    """Ask for views that the page does not ask for in this way."""
-    duration_ns = recording.process.profile.duration_ns
-    part = Span(duration_ns // 3, duration_ns * 2 // 3)
+def _looks(views: Views, recording: Recording) -> Iterator[Callable[[], object]]:
+    """Yield what asks for views that the page does not ask for in this way."""
+    profile = recording.process.profile
+    part = Span(profile.duration_ns // 3, profile.duration_ns * 2 // 3)
     for clock in Clock:
-        views.tree(Selection(clock, span=part))
-    views.threads(part)
-    views.lock_waits(Selection(Clock.WALL), None)
-    lanes = views.lanes(LaneQuery(with_idle=True, n_lanes=64, overview_bins=100))
-    assert all(each >= 0 for each in lanes.all.sums_ns)
-    views.lanes(LaneQuery(part.start_ns, part.end_ns))
+        yield partial(_check_part, recording, Selection(clock, span=part))
+    yield lambda: views.threads(part)
+    yield lambda: views.lock_waits(Selection(Clock.WALL), None)
+    yield lambda: views.lock_waits(Selection(Clock.WALL, span=part), None)
+    yield lambda: _check_lanes(views)
+    yield lambda: views.lanes(LaneQuery(part.start_ns, part.end_ns))
     for kind in ("cpu", "waits"):
-        views.heat(HeatQuery(kind))
+        yield partial(views.heat, HeatQuery(kind))
     tree = views.tree(Selection(Clock.WALL))
     top = top_functions(TreeIndex(tree), 0, FUNCTIONS).function.tolist()
-    views.sources(top, Selection(Clock.WALL))
+    yield lambda: views.sources(top, Selection(Clock.WALL))
     for function_id in top:
-        views.instructions(function_id, EVERYTHING)
+        yield partial(views.instructions, function_id, EVERYTHING)
+
+
+def _check_part(recording: Recording, selection: Selection) -> None:
+    tree = views_of(recording).tree(selection)
+    assert int(tree.total_ns[0]) == int(tree.self_ns.sum())
+    assert int(tree.self_ns.min()) >= 0
+
+
+def _check_lanes(views: Views) -> None:
+    lanes = views.lanes(LaneQuery(with_idle=True, n_lanes=64, overview_bins=100))
+    assert all(each >= 0 for each in lanes.all.sums_ns)
 
 
 def _script(recording: Recording) -> None:

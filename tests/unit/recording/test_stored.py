@@ -2,91 +2,31 @@
 
 from __future__ import annotations
 
-import io
 import random
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import wire
 from flametap.analysis.views import views_of
 from flametap.errors import InputError
 from flametap.model import Activity, Clock
-from flametap.recording import opened, sums_writer
-from flametap.recording.names.table import SymbolTable
+from flametap.recording import opened
 from flametap.recording.opened import open_recording
 from flametap.recording.profile.store import Profile
 from flametap.recording.recording import Recording
-from flametap.recording.writer import RecordingWriter
 from flametap.timeline.heat import HeatQuery
 from flametap.timeline.lanes import LaneQuery
 from flametap.timeline.time_sums import TimeSums
-from flametap.wire import abi
-from flametap.wire.decoder import Decoder
-from profiles import apply
-from recordings import recorded
-from time_rows import START_NS, random_rows
+from long_recordings import HIDDEN, N_ROWS, N_THREADS, made_up
 
-N_ROWS, N_THREADS, N_STACKS, STEP_ROWS = 2_000, 5, 12, 17
 RESOLUTION_NS = 2_000  # of starts in memory
-HIDDEN = 4
 
 
 def make(path: Path, seed: int, *, is_whole: bool = True) -> Path:
     """Write a recording of random intervals, some of them waits for locks."""
-    rng = random.Random(seed)
-    profile = Profile()
-    profile.keep_new()
-    table = SymbolTable(profile.locate)
-    rows = sorted(random_rows(rng, N_ROWS, N_THREADS), key=lambda row: row.t0_ns + row.wall_ns)
-    apply(
-        profile,
-        START_NS,
-        modules=[wire.module(1, "/opt/prog")],
-        threads=[wire.thread(at, at, f"t{at}") for at in range(1, N_THREADS + 1)],
-        traces=[
-            wire.trace(at, [wire.frame(1, 0x1000 * at), wire.frame(1, 0x10)])
-            for at in range(1, N_STACKS + 1)
-        ],
-    )
-    file = io.BytesIO()
-    writer = RecordingWriter(file, recorded(profile, table))
-    writer.step()
-    decoder = Decoder()
-    for at in range(0, N_ROWS, STEP_ROWS):
-        some = rows[at : at + STEP_ROWS]
-        records = [
-            wire.interval(
-                row.thread,
-                rng.randint(1, N_STACKS),
-                *row[1:4],
-                row.state,
-                sysno=row.sysno,
-                samples=rng.randint(0, 3),
-                held_lock=rng.choice((0, 0, 0, 5)),
-                awaited_lock=rng.choice((0, 0, 0, 5)),
-                holder_id=rng.choice((0, 0, 2)),
-            )
-            for row in some
-        ]
-        threads = []
-        if at == 60 * STEP_ROWS:
-            threads.append(wire.thread(HIDDEN, HIDDEN, "", flags=abi.THREAD_HIDDEN))
-        now_ns = some[-1].t0_ns + some[-1].wall_ns
-        for batch in decoder.feed(wire.batch(now_ns, intervals=records, threads=threads)):
-            profile.apply(batch)
-        writer.step()
-    if is_whole:
-        writer.finish()
-    path.write_bytes(file.getvalue())
+    path.write_bytes(made_up(seed, is_whole=is_whole))
     return path
-
-
-@pytest.fixture(autouse=True)
-def small_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many nodes of few intervals."""
-    monkeypatch.setattr(sums_writer, "NODE_ROWS", 3 * STEP_ROWS)
 
 
 def both(path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Recording, Recording]:
