@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar
 
 from ...model import Module, Thread
 from .intervals import NewRows
 from .stack_columns import FIRST, Mark, StackColumns
+
+Each = TypeVar("Each", Thread, Module)
+
+
+def new_in(now: Sequence[Each], before: Sequence[Each]) -> list[Each]:
+    """Return what was not there before, in the order of now: first seen, first listed."""
+    known = {*before}
+    return [each for each in now if each not in known]
 
 
 class GainMark(NamedTuple):

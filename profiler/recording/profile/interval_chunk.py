@@ -128,7 +128,7 @@ class AnyChunk(Protocol):
     end_ns: int
 
     def read(self, thread_id: int | None = None) -> Block:
-        """Return all rows, or those of one thread in order of time."""
+        """Return all rows, or those of one thread, by thread and then by time."""
         ...
 
     def with_lock(self, column: str) -> tuple[Block, npt.NDArray[Any]]:
@@ -175,7 +175,7 @@ class Chunk:
         return block.take(found.at), found.values
 
     def read(self, thread_id: int | None = None) -> Block:
-        """Return all rows, or those of one thread in order of time."""
+        """Return all rows, or those of one thread, by thread and then by time."""
         start, stop = 0, self._length
         if thread_id is not None:
             first, last = np.searchsorted(self._threads, (thread_id, thread_id + 1))

@@ -109,7 +109,7 @@ class StoredIntervals:
         return self._sums.get(node)
 
     def read(self, node: Node, thread_id: int | None = None) -> Block:
-        """Return the intervals of a node of level 0, or those of one thread in order of time."""
+        """Return the intervals of a node of level 0, or of one thread, by thread and time."""
         return self._rows.get(node).read(thread_id)
 
     def inside(self, node: Node) -> Block:
@@ -189,22 +189,17 @@ class StoredIntervals:
 
 
 class _ByThread:
-    """Intervals, which are sorted by thread and time once somebody asks for those of a thread."""
+    """Intervals by thread and time, as ``Chunk`` has them. Immutable: several threads may read."""
 
     def __init__(self, rows: Rows, thread_id: npt.NDArray[np.uint32]) -> None:
-        copies: list[npt.NDArray[Any]] = [column.copy() for column in block_of(rows)]
-        self._block = Block(*copies)
-        self._thread_id = thread_id
+        order = np.lexsort((rows["t0_ns"], thread_id))
+        self._block = block_of(rows).take(order)
+        self._thread_id = thread_id[order]
         self.n_bytes = sum(column.nbytes for column in (*self._block, thread_id))
-        self._is_sorted = False
 
     def read(self, thread_id: int | None) -> Block:
         if thread_id is None:
             return self._block
-        if not self._is_sorted:
-            order = np.lexsort((self._block.t0_ns, self._thread_id))
-            self._block, self._thread_id = self._block.take(order), self._thread_id[order]
-            self._is_sorted = True
         first, last = np.searchsorted(self._thread_id, (thread_id, thread_id + 1))
         return self._block.take(slice(first, last))
 

@@ -15,7 +15,7 @@ from ...wire.decoder import MAX_NS, ProtocolError
 from ...wire.events import Batch
 from .budget import INTERVALS_BYTES, TABLES_BYTES, Budget
 from .cell_keys import Cells
-from .gains import GainMark, Gains
+from .gains import GainMark, Gains, new_in
 from .interval_chunk import Rows
 from .intervals import Intervals
 from .moments import new_cells
@@ -124,8 +124,8 @@ class Tables:
             return Gains(
                 self._stacks.columns_since(since.stacks),
                 rows,
-                sorted({*threads} - {*since.threads}, key=lambda each: each.thread_id),
-                sorted({*modules} - {*since.modules}, key=lambda each: each.module_id),
+                new_in(threads, since.threads),
+                new_in(modules, since.modules),
                 sorted(roster.hidden - since.hidden),
                 self._start_ns,
                 GainMark(self._stacks.mark, n_cells, threads, modules, frozenset(roster.hidden)),
