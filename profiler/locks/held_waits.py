@@ -52,12 +52,20 @@ class HeldWaits:
         for thread_id in np.unique(waiting).tolist():
             own = np.flatnonzero(waiting == thread_id)
             last = own[np.argmax(rows.t0_ns[own])]
-            # What it ran last may be told after its wait.
-            all_ = joined([chunk.read(thread_id) for chunk in self._intervals.chunks])
-            is_asleep = np.isin(self._intervals.state[all_.cell], _ASLEEP)
-            if rows.t0_ns[last] >= all_.t0_ns[is_asleep].max(initial=0):
+            if not self._slept_after(thread_id, int(rows.t0_ns[last])):
                 found[thread_id] = int(holder_id[last]), int(rows.wall_ns[last])
         return found
+
+    def _slept_after(self, thread_id: int, t0_ns: int) -> bool:
+        """Tell whether a thread fell asleep later. The last chunks are read, few of them."""
+        for chunk in reversed(self._intervals.chunks):
+            if chunk.end_ns >= t0_ns:
+                block = chunk.read(thread_id)
+                # What it ran last may be told after its wait.
+                is_asleep = np.isin(self._intervals.state[block.cell], _ASLEEP)
+                if (block.t0_ns[is_asleep] > t0_ns).any():
+                    return True
+        return False
 
     def held_meanwhile(self, waits: Block, lock: int) -> Floats:
         """Return for each cell how long it held a lock during some waits, nanoseconds.

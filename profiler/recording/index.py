@@ -18,7 +18,8 @@ from .sums_writer import SumsWriter
 
 LAST, NODES = "LAST", "node"
 INDEXED = ("META", "STAT", "TEXT", "CODE")  # chunks that the index names by their places
-INDEX_KINDS = (LAST, NODES, "gain", "name")
+TABLES = ("gain", "name")
+INDEX_KINDS = (LAST, NODES, *TABLES)
 MAX_LAST_BYTES = 256
 
 
@@ -32,15 +33,13 @@ def nodes_chunk(sums: SumsWriter, places: Sequence[tuple[str, int]]) -> Chunk:
 
     Args:
         sums: what was written.
-        places: kinds and places of the chunks of the kinds ``INDEXED``.
+        places: kinds and places of the chunks of the kinds ``INDEXED``, in their order.
     """
     nodes = [node for level in sums.nodes for node in level]
     columns = {name: np.array([getattr(each, name) for each in nodes]) for name in Node._fields}
     singles = np.concatenate(sums.singles)
     columns.update({f"single.{name}": singles[name] for name in ROW_DTYPE.names or ()})
-    states = [each for each in places if each[0] == "STAT"]
-    kept = [each for each in places if each[0] != "STAT"] + states[-1:]
-    return Chunk(NODES, {"origin_ns": sums.origin_ns, "places": kept}, columns)
+    return Chunk(NODES, {"origin_ns": sums.origin_ns, "places": list(places)}, columns)
 
 
 def last_chunk(at: int) -> Chunk:
@@ -76,13 +75,18 @@ def _place(reader: ChunkReader, n_bytes: int) -> int | None:
     return at if reader.end == n_bytes else None
 
 
-def places_of(nodes: Chunk) -> list[int]:
-    """Return the places of the chunks that an index names. Raises DamageError."""
-    found = []
-    for each in nodes.facts.get("places", ()):
+def places_of(nodes: Chunk) -> list[tuple[str, int]]:
+    """Return kinds and places of the chunks that an index names, each once, in their order.
+
+    Raises:
+        DamageError: these cannot be.
+    """
+    found: list[tuple[str, int]] = []
+    places = nodes.facts.get("places")
+    for each in places if isinstance(places, list) else ():
         match each:
-            case [str(), int(at)] if at >= 0:
-                found.append(at)
+            case [str(kind), int(at)] if kind in INDEXED and at > (found[-1][1] if found else 0):
+                found.append((kind, at))
             case _:
                 raise DamageError("its index names a chunk that cannot be")
     return found

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from ..errors import InputError
+from ..errors import InputError, OutputError
 from .chunks import ChunkReader
 from .kept_code import CODE, TEXT, KeptCode
 from .reader import load
@@ -71,10 +71,14 @@ def _opened(file: BinaryIO, path: str) -> Recording:
     process = Process(loaded.profile, loaded.table, code)
     found = Recording(process, lambda: status, Revision(lambda: status.revision), loaded.meta)
     whole = os.path.abspath(path)
-    found.copy_to = lambda copy: _copy(whole, copy)
+    was = os.fstat(file.fileno())
+    found.copy_to = lambda copy: _copy(whole, was, copy)
     return found
 
 
-def _copy(path: str, to: BinaryIO) -> None:
+def _copy(path: str, was: os.stat_result, to: BinaryIO) -> None:
     with open(path, "rb") as file:
+        now = os.fstat(file.fileno())
+        if not os.path.samestat(was, now) or now.st_size < was.st_size:
+            raise OutputError(f"{path} is another file by now", "open it again")
         shutil.copyfileobj(file, to)

@@ -18,13 +18,13 @@ from ..model import Status
 from .chunks import Chunk, ChunkReader, DamageError
 from .contents import Loaded, gains_of, take_meta, take_names, take_status
 from .expansion import MAX_FRAMES, n_frames
-from .index import INDEX_KINDS, NODES, index_of, places_of
+from .index import INDEX_KINDS, LAST, NODES, TABLES, index_of, places_of
 from .names.table import SymbolTable
 from .profile.interval_chunk import Rows
 from .profile.store import Profile
 from .recording import with_sums
-from .stored_reader import Nodes, node_of, nodes_of, rows_of
-from .sums_writer import SUMS
+from .stored_reader import Nodes, node_of, nodes_of
+from .sums_writer import MAX_NODE_ROWS, SUMS
 
 CUT_OFF = "the recording was cut off"
 _MAX_KEPT_BYTES = 1 << 28  # of chunks of further kinds
@@ -50,7 +50,7 @@ def load(
         if found is not None:
             return found
         file.seek(0)
-    loading = _Loading(name, others, is_stored=stored)
+    loading = _Loading(file, name, others, is_stored=stored)
     reader = ChunkReader(file, name, loading.wants)
     loading.read(reader, reader)
     return loading.finish(reader)
@@ -58,19 +58,26 @@ def load(
 
 def _load_index(file: BinaryIO, name: str, others: Collection[str]) -> Loaded | None:
     """Read a recording by its index; None if it has none, or one that makes no sense."""
-    loading = _Loading(name, others, is_stored=True)
+    loading = _Loading(file, name, others, is_stored=True)
     reader = ChunkReader(file, name, loading.wants)
+    places: list[tuple[str, int]] | None = None
     try:
         n_bytes = file.seek(0, os.SEEK_END)
-        chunks = list(index_of(reader, n_bytes))
-        nodes = next((each for each in chunks if each.kind == NODES), None)
-        if nodes is None:
-            return None
-        loading.nodes = nodes_of(nodes)
-        tables = [replace(each, kind=each.kind.upper()) for each in chunks if each is not nodes]
-        places = [reader.at(place) for place in places_of(nodes)]
-        loading.read(reader, [*tables, *(each for each in places if each is not None)])
-        if reader.damage:
+        for chunk in index_of(reader, n_bytes):
+            if chunk.kind == NODES and places is None:
+                loading.nodes, places = nodes_of(chunk), places_of(chunk)
+            elif chunk.kind in TABLES:
+                loading.read(reader, [replace(chunk, kind=chunk.kind.upper())])
+            elif chunk.kind != LAST:
+                return None
+            if reader.damage:
+                return None
+        for kind, place in places or ():
+            found = reader.at(place)
+            if found is None or found.kind not in (kind, ""):
+                return None
+            loading.read(reader, [found])
+        if places is None or reader.damage:
             return None
         reader.end = n_bytes
         return loading.finish(reader)
@@ -82,12 +89,16 @@ class _Loading:
     """A recording that is being read.
 
     Args:
-        name: the path of its file.
+        file: of the recording.
+        name: its path.
         others: further kinds of chunks that are kept.
         is_stored: leave intervals in the file.
     """
 
-    def __init__(self, name: str, others: Collection[str], *, is_stored: bool) -> None:
+    def __init__(
+        self, file: BinaryIO, name: str, others: Collection[str], *, is_stored: bool
+    ) -> None:
+        self._file = file
         profile = Profile()
         self.found = Loaded(profile, SymbolTable(profile.locate), Status(0, "", ""))
         self.nodes = Nodes()
@@ -96,6 +107,8 @@ class _Loading:
         self._is_stored = is_stored
         self._kept_bytes = 0
         self._pending: list[tuple[int, Rows]] = []  # by the place of their chunk
+        self._n_pending = 0
+        self._kept_to = 0  # intervals of chunks up to this one are in memory
         self._takers: dict[str, Callable[[Chunk], None]] = {
             "META": partial(take_meta, self.found),
             "GAIN": self._take_gains,
@@ -158,27 +171,34 @@ class _Loading:
 
     def _take_gains(self, chunk: Chunk) -> None:
         gains = gains_of(chunk)
+        self.found.profile.extend(gains, with_ended=not self._is_stored)
         if self._is_stored and len(gains.rows.ended):
             self._pending.append((chunk.offset, gains.rows.ended))
-            gains = gains._replace(rows=gains.rows._replace(ended=gains.rows.ended[:0]))
-        self.found.profile.extend(gains)
+            self._n_pending += len(gains.rows.ended)
+            if self._n_pending > MAX_NODE_ROWS:  # no sums are of so many
+                self._keep_pending()
+
+    def _keep_pending(self) -> None:
+        for place, rows in self._pending:
+            self.found.profile.add_rows(rows)
+            self._kept_to = place
+        self._pending, self._n_pending = [], 0
 
     def _take_sums(self, chunk: Chunk) -> None:
         """Take the sums of the intervals before them, which stay in the file."""
-        node, origin_ns = node_of(chunk)
+        node, _ = node_of(chunk)
+        first = self._pending[0][0] if self._pending else -1
+        if node.level == 0 and not self._kept_to < node.rows_at <= first:
+            raise DamageError("its sums are of others than the intervals before them")
+        self.nodes.add_next(chunk, self.found.profile.n_cells)
         if node.level == 0:
-            if not self._pending or self._pending[0][0] < node.rows_at:
-                raise DamageError("its sums are of others than the intervals before them")
-            self._pending = []
-            self.nodes.singles.append(rows_of(chunk, "single"))
-        self.nodes.add(node, origin_ns)
+            self._pending, self._n_pending = [], 0
 
     def _store(self) -> None:
         profile = self.found.profile
-        if self.nodes.levels:
-            profile.store(self.nodes.stored(self._name, profile.n_cells))
-        for _, rows in self._pending:
-            profile.add_rows(rows)
+        if any(self.nodes.levels):
+            profile.store(self.nodes.stored(self._file, self._name, profile.n_cells))
+        self._keep_pending()
 
 
 def _damage_note(reader: ChunkReader) -> str:

@@ -2,6 +2,9 @@
 
 Whenever some ten thousand intervals have been appended to a file, a chunk with their sums follows
 (``profile.node_sums``); of ``FAN`` such chunks, one that merges them; and so on.
+
+Memory is bounded: after very many intervals that are not inside the windows of their nodes, or very
+many nodes, no more are made. What follows in the file has to be read, then.
 """
 
 from __future__ import annotations
@@ -22,7 +25,17 @@ from .profile.stored import FAN, Node
 
 SUMS, LOCKS = "SUMS", "LOCK"
 NODE_ROWS = 1 << 16
+# Where many threads sleep for long, many intervals begin before the window of their node, and are
+# kept one by one: a node is then for more intervals, of which these are a smaller part.
+ROWS_A_SINGLE = 64
+MOST_ROWS = 16 * NODE_ROWS
+# Where next to nothing ends, the file has next to nothing but what goes on.
+NODE_BYTES = 8 << 20
 MAX_LEVELS = 16
+MAX_NODES = 1 << 18  # of level 0: 10¹⁰ intervals
+MAX_NODE_ROWS = 1 << 22
+MOST_SINGLES = 1 << 21
+MAX_SINGLES = MOST_SINGLES + MAX_NODE_ROWS
 MOST_BYTES = 8 << 20
 SUM_TABLES = ("cells", "bins", "waits")
 _NO_ROWS: Rows = np.empty(0, ROW_DTYPE)
@@ -45,6 +58,8 @@ class SumsWriter:
         self._kinds = KindsOfCells()
         self._rows: list[Rows] = []
         self._n_rows = 0
+        self._n_before = 0  # of these, began before the window
+        self._n_singles = 0
         self._rows_at = -1
         self._start_ns = 0  # of the window that begins
         # By level: the nodes that are not merged so far, and their sums; of large ones, one sum.
@@ -60,18 +75,34 @@ class SumsWriter:
             gains: what it was.
             at: the position of its first byte.
         """
-        if self._rows_at < 0:
-            self._rows_at = at
         self.origin_ns = self.origin_ns or gains.start_ns
         self._start_ns = self._start_ns or gains.start_ns
-        if len(gains.rows.ended):
-            self._rows.append(gains.rows.ended)
-            self._n_rows += len(gains.rows.ended)
+        rows = gains.rows.ended
+        if len(rows):
+            if not self._rows:
+                self._rows_at = at
+            self._rows.append(rows)
+            self._n_rows += len(rows)
+            self._n_before += int(np.count_nonzero(rows["t0_ns"] < self._start_ns))
 
     @property
-    def is_due(self) -> bool:
-        """Return whether a node can be made."""
-        return self._n_rows >= NODE_ROWS
+    def is_full(self) -> bool:
+        """Return whether no further node can be made."""
+        n_nodes = len(self.nodes[0]) if self.nodes else 0
+        return (
+            self._n_rows > MAX_NODE_ROWS or self._n_singles > MOST_SINGLES or n_nodes >= MAX_NODES
+        )
+
+    def is_due(self, end: int) -> bool:
+        """Return whether it is time for a node.
+
+        Args:
+            end: the size of the file.
+        """
+        if not self._n_rows:
+            return False
+        n_wanted = min(max(NODE_ROWS, ROWS_A_SINGLE * self._n_before), max(MOST_ROWS, NODE_ROWS))
+        return self._n_rows >= n_wanted or end - self._rows_at >= NODE_BYTES
 
     @property
     def has_rows(self) -> bool:
@@ -99,7 +130,8 @@ class SumsWriter:
             yield Chunk(LOCKS, {}, _columns("lock", rows[has_lock]))
         node = Node(0, *window_ns, first_ns, sums.level, position(), self._rows_at, locks_at)
         self.singles.append(rows[~inside])
-        self._rows, self._n_rows, self._rows_at, self._start_ns = [], 0, -1, window_ns[1]
+        self._n_singles += int(np.count_nonzero(~inside))
+        self._rows, self._n_rows, self._n_before, self._start_ns = [], 0, 0, window_ns[1]
         yield sums_chunk(node, sums, self.origin_ns, rows[~inside])
         self._keep(node, sums)
         for level in range(MAX_LEVELS):

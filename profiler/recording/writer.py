@@ -117,6 +117,8 @@ class RecordingWriter:
     def append(self, chunks: Iterable[Chunk]) -> None:
         """Append chunks. Raises OSError."""
         for chunk in chunks:
+            if chunk.kind == "STAT":  # the last one counts
+                self._places = [each for each in self._places if each[0] != "STAT"]
             if chunk.kind in INDEXED:
                 self._places.append((chunk.kind, self._end))
             self._end += self._file.write(encode(chunk))
@@ -128,8 +130,13 @@ class RecordingWriter:
         if sums is None:
             return
         sums.add(gains, at)
-        if sums.is_due or (is_last and sums.nodes and sums.has_rows):
-            self.append(sums.make(gains.rows.now_ns, lambda: self._end))
+        if sums.is_full:
+            self._sums = None
+        elif sums.is_due(self._end) or (is_last and sums.nodes and sums.has_rows):
+            try:
+                self.append(sums.make(gains.rows.now_ns, lambda: self._end))
+            except ChunkSizeError:  # of very many cells: what follows has no sums
+                self._sums = None
 
     def _new_names(self) -> list[Chunk]:
         gains = self._table.gains(self._names, self._mark.stacks.n_addresses)

@@ -19,6 +19,7 @@ from ..recording.profile.cell_keys import NONE, SLOTS, CellKeys, Cells
 from ..recording.profile.interval_chunk import Block, block_of
 from ..recording.profile.moments import Moments
 from ..recording.profile.node_sums import NodeSums
+from ..recording.profile.stored import StoredIntervals
 from ..recording.profile.time_bins import (
     MAX_LEVEL,
     Growth,
@@ -177,10 +178,22 @@ class TimeView:
             level: of the bins.
             t0_ns: start of the range of time.
             t1_ns: its end.
+
+        Raises:
+            InputError: it cannot be read, or makes no sense.
         """
         stored = self.now.intervals.stored
         if stored is None:
             return
+        total_ns = 0.0
+        for rows in self._stored(stored, level, t0_ns, t1_ns):
+            total_ns += float(sum(each.sum(dtype=np.float64) for each in rows[2:5]))
+            stored.check_total(total_ns / 2)  # each moment of a wait is there twice
+            yield rows
+
+    def _stored(
+        self, stored: StoredIntervals, level: int, t0_ns: int, t1_ns: int
+    ) -> Iterator[Columns]:
         yield self.columns(within(block_of(stored.singles), t0_ns, t1_ns))
         fine, coarse = stored.for_bins(level, t0_ns, t1_ns)
         # Of more, the time is spread over coarser bins.

@@ -13,12 +13,11 @@ from flametap.recording.chunks import ChunkReader
 from flametap.recording.contents import Loaded, gains_of, take_names, take_status
 from flametap.recording.names.table import SymbolTable
 from flametap.recording.profile.store import Profile
-from flametap.recording.recording import Process, Recording
+from flametap.recording.recording import Process, Recording, ended
 from flametap.recording.writer import RecordingWriter
 from flametap.wire import abi
 from flametap.wire.decoder import Decoder
 from profiles import apply
-from recordings import recorded
 from time_rows import START_NS, random_rows
 
 N_ROWS, N_THREADS, N_STACKS, STEP_ROWS = 2_000, 5, 12, 17
@@ -50,10 +49,11 @@ def made_up(seed: int, *, n_rows: int = N_ROWS, is_whole: bool = True) -> bytes:
         ],
     )
     file = io.BytesIO()
-    writer = RecordingWriter(file, recorded(profile, table))
+    recording = Recording(Process(profile, table), lambda: ended(profile), meta={"host": "here"})
+    writer = RecordingWriter(file, recording)
     writer.step()
     decoder = Decoder()
-    with mock.patch.object(sums_writer, "NODE_ROWS", NODE_ROWS):
+    with mock.patch.multiple(sums_writer, NODE_ROWS=NODE_ROWS, ROWS_A_SINGLE=0):
         for at in range(0, n_rows, STEP_ROWS):
             some = rows[at : at + STEP_ROWS]
             records = [
@@ -89,7 +89,7 @@ def with_sums(data: bytes, node_rows: int) -> bytes:
     found = Loaded(profile, SymbolTable(profile.locate), Status(0, "", ""))
     recording = Recording(Process(profile, found.table), lambda: found.status, meta={})
     file = io.BytesIO()
-    with mock.patch.object(sums_writer, "NODE_ROWS", node_rows):
+    with mock.patch.multiple(sums_writer, NODE_ROWS=node_rows, ROWS_A_SINGLE=0):
         writer = RecordingWriter(file, recording)
         more = []
         for chunk in ChunkReader(io.BytesIO(data), "seed"):

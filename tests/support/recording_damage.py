@@ -20,8 +20,10 @@ from recording_oddities import ODD_NUMBERS, ODD_VALUES, WHOLE
 from recording_pieces import Piece, joined, made, packed, pieces_of, sealed, stored
 from recording_places import misplaced, missummed, mistimed, relocated
 
-_KINDS = (b"META", b"GAIN", b"NAME", b"STAT", b"TEXT", b"CODE", b"\xff\0\n<")
-_KINDS += (b"SUMS", b"LOCK", b"gain", b"name", b"node", b"LAST")
+_KINDS = (
+    *(b"META", b"GAIN", b"NAME", b"STAT", b"TEXT", b"CODE", b"\xff\0\n<"),
+    *(b"SUMS", b"LOCK", b"gain", b"name", b"node", b"LAST"),
+)
 _ONE_IN = 1_500  # inputs has that many of something: they take long
 
 

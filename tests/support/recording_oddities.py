@@ -50,7 +50,7 @@ DEPTH = 2_000  # of a stack, less than the limit
 
 
 def _last(pieces: Sequence[Piece], kind: bytes) -> int:
-    return max(at for at, each in enumerate(pieces) if each.kind == kind)
+    return max((at for at, each in enumerate(pieces) if each.kind == kind), default=0)
 
 
 def _with(pieces: list[Piece], kind: bytes, facts: Any, **columns: Any) -> list[Piece]:

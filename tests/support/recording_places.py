@@ -54,7 +54,7 @@ def _relocated(piece: Piece, at: int, moved: dict[int, int]) -> Piece:
             facts["places"] = [_named(each, moved) for each in places]
     else:
         return piece
-    if facts == piece.facts and columns is not None and not piece.columns.keys() & set(PLACES):
+    if facts == piece.facts and not piece.columns.keys() & set(PLACES):
         return piece
     try:
         return made(replace(piece, facts=facts, columns=columns))

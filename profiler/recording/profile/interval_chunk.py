@@ -34,6 +34,7 @@ ROW_DTYPE = np.dtype(
         ("held_lock", "u2"),  # number of a lock that it held and others waited for; 0 for none
     ]
 )
+MAX_SUM_NS = 1 << 60  # 36 years: sums of weights fit into 64 bits
 LOCK_COLUMNS = "holder_id", "awaited_lock", "held_lock"
 
 
@@ -77,6 +78,11 @@ def joined(blocks: Sequence[Block]) -> Block:
 def block_of(rows: Rows) -> Block:
     """Return unpacked rows as a block."""
     return Block(rows["t0_ns"], rows["wall_ns"], rows["cpu_ns"], rows["cell"])
+
+
+def total_of(block: Block) -> float:
+    """Return the sum of all times, which may be larger than what fits into 64 bits."""
+    return float(block.wall_ns.sum(dtype=np.float64) + block.cpu_ns.sum(dtype=np.float64))
 
 
 def cut(block: Block, t0_ns: int, t1_ns: int) -> Block:

@@ -122,12 +122,13 @@ class Intervals:
         self._kept = []
         return NewRows(*self._cells.rows_since(n_cells), ended, self._open.copy(), self.now_ns)
 
-    def extend(self, new: NewRows, n_stacks: int) -> None:
+    def extend(self, new: NewRows, n_stacks: int, *, with_ended: bool = True) -> None:
         """Add rows that ``take_new`` has returned.
 
         Args:
             new: the rows.
             n_stacks: the number of stacks that there are.
+            with_ended: False leaves out those that have ended.
 
         Raises:
             ValueError: a row makes no sense, or the budget does not suffice.
@@ -137,7 +138,8 @@ class Intervals:
             check_rows(rows, len(self._cells))
         if not 0 <= new.now_ns < MAX_NS:
             raise ValueError("it has an impossible time")
-        self._append(new.ended)
+        if with_ended:
+            self._append(new.ended)
         self._open = new.open
         self.now_ns = max(self.now_ns, new.now_ns)
 
@@ -155,13 +157,12 @@ class Intervals:
         """Add the intervals that are in a file.
 
         Raises:
-            ValueError: a sum is of a cell that is not there.
+            ValueError: a sum is of a cell that is not there, or they are too large.
             InputError: the file cannot be read.
         """
         singles = stored.singles
         check_rows(singles, len(self._cells))
-        for node in stored.roots():
-            sums = stored.sums(node).cells
+        for sums in stored.root_sums():
             self._cells.add_sums(sums.cell, sums.wall_ns, sums.cpu_ns, sums.off_ns, sums.samples)
         self._add_to_cells(singles)
         self._cells.clear(np.isin(self._cells.thread_id, self._hidden))

@@ -69,12 +69,14 @@ class LockIntervals:
             The sum in nanoseconds, and the weight of each cell: float64, nanoseconds.
         """
         meanwhile = np.zeros(len(self.lock), np.float64)
-        if not self.chunks or not waits.any():
+        chunks = [each for each in self.chunks if self._touches(each)]
+        if not chunks or not waits.any():
             return 0, meanwhile
         holds = self.lock == LockState.HELD
         # Of a very long recording, pieces at equal distances stand for all.
-        chunks = self.chunks[:: -(-len(self.chunks) // MAX_READ)]
-        scale = len(self.chunks) / len(chunks)
+        touching = chunks
+        chunks = touching[:: -(-len(touching) // MAX_READ)]
+        scale = len(touching) / len(chunks)
         grid = _Grid(min(chunk.start_ns for chunk in chunks), max(chunk.end_ns for chunk in chunks))
         total_ns = 0
         for chunk in chunks:
@@ -93,6 +95,10 @@ class LockIntervals:
     def part(self, block: Block) -> Block:
         """Return the parts of some intervals that lie in the time of the snapshot."""
         return block if self.between_ns is None else cut(block, *self.between_ns)
+
+    def _touches(self, chunk: AnyChunk) -> bool:
+        start_ns, end_ns = self.between_ns or (chunk.start_ns, chunk.end_ns)
+        return chunk.start_ns <= end_ns and chunk.end_ns >= start_ns
 
     def _read(self, chunk: AnyChunk) -> Block:
         return self.part(chunk.read())
@@ -117,7 +123,8 @@ class _Grid:
 
     def add(self, waits: Block) -> None:
         for at, sign in ((waits.t0_ns, 1.0), (waits.t0_ns + waits.wall_ns, -1.0)):
-            time = at - self._start_ns
+            # A node of a file may have an interval that ends after it does.
+            time = np.clip(at - self._start_ns, 0, int(self._edges[-1]))
             edge = -(-time // self._step_ns)
             n = len(self._edges)
             self._count += sign * np.bincount(edge, minlength=n)

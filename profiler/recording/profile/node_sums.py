@@ -40,6 +40,14 @@ class CellSums(NamedTuple):
     off_ns: Int64s  # asleep, or waiting for a CPU
     samples: Int64s  # stacks taken
 
+    @property
+    def total_ns(self) -> float:
+        """The sum of all times, which may be larger than what fits into 64 bits."""
+        wall, cpu, off = (
+            each.sum(dtype=np.float64) for each in (self.wall_ns, self.cpu_ns, self.off_ns)
+        )
+        return float(max(wall + cpu, off))
+
 
 class BinSums(NamedTuple):
     """Sums by kind of cell and bin, in columns. Nanoseconds."""

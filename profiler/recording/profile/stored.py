@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...model import Clock
-from .interval_chunk import Block, Rows, block_of, cut, joined
-from .node_sums import NodeSums, is_inside
+from .interval_chunk import MAX_SUM_NS, Block, Rows, block_of, cut, joined, total_of
+from .node_sums import CellSums, NodeSums, is_inside
 
 FAN = 4
 _KEPT_BYTES = 64 << 20  # of intervals, and of sums
@@ -55,6 +55,10 @@ class NodeReader(Protocol):
 
     def lock_rows(self, node: Node) -> Rows:
         """Return those of its intervals that have something to do with a lock; of level 0."""
+        ...
+
+    def check_total(self, total_ns: float) -> None:
+        """Refuse times that add up to more than 64 bits hold."""
         ...
 
 
@@ -95,14 +99,23 @@ class StoredIntervals:
         self._sums: _Kept[Node, NodeSums] = _Kept(reader.sums, lambda sums: sums.n_bytes)
         self.chunks = [StoredChunk(node, self, reader) for node in (nodes[0] if nodes else ())]
 
-    @property
-    def end_ns(self) -> int:
-        """The end of the last window."""
-        return self._levels[0][-1].end_ns if self._levels else 0
+    def root_sums(self) -> Iterator[CellSums]:
+        """Yield the sums that make up those of all intervals but the single ones.
 
-    def roots(self) -> list[Node]:
-        """Return the nodes that make up all intervals but the single ones."""
-        return [node for node, _, _ in self._roots()]
+        Raises:
+            ValueError: with these, they do not fit into 64 bits.
+        """
+        total_ns = total_of(block_of(self.singles))
+        for node, _, _ in self._roots():
+            found = self.sums(node).cells
+            total_ns += found.total_ns
+            if total_ns > MAX_SUM_NS:
+                raise ValueError("its times add up to more than 36 years")
+            yield found
+
+    def check_total(self, total_ns: float) -> None:
+        """Raise InputError if times of parts add up to more than 64 bits hold."""
+        self._reader.check_total(total_ns)
 
     def sums(self, node: Node) -> NodeSums:
         """Return the sums of a node."""
@@ -124,14 +137,21 @@ class StoredIntervals:
 
         Returns:
             the rest: intervals, cut to the range.
+
+        Raises:
+            InputError: they cannot be read, or are larger than those of all nodes together.
         """
         rest = [cut(block_of(self.singles), start_ns, end_ns)]
+        total_ns = 0.0
 
         def visit(node: Node, level: int, index: int) -> None:
+            nonlocal total_ns
             if node.start_ns >= end_ns or node.end_ns <= start_ns:
                 return
             if node.start_ns >= start_ns and node.end_ns <= end_ns:
                 cells = self.sums(node).cells
+                total_ns += cells.total_ns
+                self.check_total(total_ns)
                 weight[cells.cell] += getattr(cells, _COLUMN[clock])
             elif level == 0:
                 rest.append(cut(self.inside(node), start_ns, end_ns))
@@ -141,7 +161,9 @@ class StoredIntervals:
 
         for root in self._roots():
             visit(*root)
-        return joined(rest)
+        found = joined(rest)
+        self.check_total(total_ns + total_of(found))
+        return found
 
     def for_bins(self, level: int, start_ns: int, end_ns: int) -> tuple[list[Node], list[Node]]:
         """Return the nodes that bins of a range of time are summed up from.

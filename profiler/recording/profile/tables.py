@@ -16,15 +16,15 @@ from ...wire.events import Batch
 from .budget import INTERVALS_BYTES, TABLES_BYTES, Budget
 from .cell_keys import Cells
 from .gains import GainMark, Gains, new_in
-from .interval_chunk import Rows
+from .interval_chunk import MAX_SUM_NS, Rows
 from .intervals import Intervals
 from .moments import new_cells
 from .roster import Records, Roster
 from .stacks import STACK_FULL, Stacks
 from .stored import StoredIntervals, StoredNodes
+from .time_bins import STEP_NS
 
-# 36 years: sums of weights fit into 64 bits.
-_MAX_SUM_NS = 1 << 60
+_MAX_EARLIER_NS = STEP_NS << 30  # 24 days
 
 
 class Tables:
@@ -107,7 +107,7 @@ class Tables:
         times = records["wall_ns"].sum(dtype=np.float64) + records["cpu_ns"].sum(dtype=np.float64)
         self._sum_ns += int(times)
         open_ns = self._intervals.n_open * (now_ns - self._start_ns)
-        if self._sum_ns + open_ns > _MAX_SUM_NS:
+        if self._sum_ns + open_ns > MAX_SUM_NS:
             raise ProtocolError("the times of its threads add up to more than 36 years")
 
     def keep_new(self) -> None:
@@ -131,8 +131,12 @@ class Tables:
                 GainMark(self._stacks.mark, n_cells, threads, modules, frozenset(roster.hidden)),
             )
 
-    def extend(self, gains: Gains) -> None:
+    def extend(self, gains: Gains, *, with_ended: bool = True) -> None:
         """Add what ``take_gains`` has returned, of another profile. No batch can be applied then.
+
+        Args:
+            gains: all that is checked.
+            with_ended: False leaves out the intervals that have ended (``add_rows``, ``store``).
 
         Raises:
             ValueError: something in it makes no sense, or does not fit into memory.
@@ -141,7 +145,7 @@ class Tables:
             self._stacks.extend(gains.stacks)
             self._roster.restore(gains.threads, gains.modules)
             self._check_gains(gains)
-            self._intervals.extend(gains.rows, self._stacks.mark.n_stacks)
+            self._intervals.extend(gains.rows, self._stacks.mark.n_stacks, with_ended=with_ended)
             self._roster.hide(gains.hidden)
             if gains.hidden:
                 self._intervals.hide(gains.hidden)
@@ -158,10 +162,10 @@ class Tables:
         """
         stored = StoredIntervals(nodes, self._intervals.thread_of)
         with self._lock:
+            # Bins are numbered from there on, in 32 bits; the start may become known later.
+            if not 0 <= nodes.origin_ns - self._start_ns < _MAX_EARLIER_NS:
+                raise ValueError("its sums begin at another time")
             self._intervals.store(stored)
-            cells = self._intervals.totals(Clock.WALL).weight.sum(dtype=np.float64)
-            if not 0 <= cells <= _MAX_SUM_NS:
-                raise ValueError("its times add up to more than 36 years")
             self._revision += 1
         self._on_change()
 
@@ -213,5 +217,5 @@ class Tables:
         if not 0 <= gains.start_ns <= min(first_ns, MAX_NS):
             raise ValueError("an interval is before the start")
         open_ns += len(rows.open) * max(0, rows.now_ns - gains.start_ns)
-        if self._sum_ns + open_ns > _MAX_SUM_NS:
+        if self._sum_ns + open_ns > MAX_SUM_NS:
             raise ValueError("its times add up to more than 36 years")
