@@ -31,6 +31,8 @@ ROWS_A_SINGLE = 64
 MOST_ROWS = 16 * NODE_ROWS
 # Where next to nothing ends, the file has next to nothing but what goes on.
 NODE_BYTES = 8 << 20
+# An interval may end after the time up to which all are known: the agent goes round meanwhile.
+ROUND_NS = 100_000_000
 MAX_LEVELS = 16
 MAX_NODES = 1 << 18  # of level 0: 10¹⁰ intervals
 MAX_NODE_ROWS = 1 << 22
@@ -117,7 +119,9 @@ class SumsWriter:
             position: returns where the next chunk that is yielded will be in the file.
         """
         rows = np.concatenate(self._rows)
-        window_ns = self._start_ns, max(now_ns, self._start_ns + 1)
+        end_ns = int((rows["t0_ns"] + rows["wall_ns"]).max())
+        end_ns = max(now_ns, min(end_ns, now_ns + ROUND_NS))
+        window_ns = self._start_ns, max(end_ns, self._start_ns + 1)
         self._kinds.extend(self._profile.cells_since(len(self._kinds)))
         inside = is_inside(block_of(rows), window_ns)
         has_lock = np.any([rows[name] != 0 for name in LOCK_COLUMNS], axis=0)
