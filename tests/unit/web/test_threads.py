@@ -17,14 +17,19 @@ from many_threads import COUNT, US, ManyThreads
 from spied import spied
 
 
-@pytest.fixture
-def many() -> ManyThreads:
+@pytest.fixture(scope="module")
+def still() -> ManyThreads:
+    """Threads of which none gets any older."""
     return ManyThreads()
 
 
 @pytest.fixture
-def client(many: ManyThreads) -> FlaskClient:
-    client = create_app(many.views, TOKEN).test_client()
+def client(still: ManyThreads) -> FlaskClient:
+    return client_of(still)
+
+
+def client_of(made: ManyThreads | MadeServer) -> FlaskClient:
+    client = create_app(made.views, TOKEN).test_client()
     client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {TOKEN}"
     return client
 
@@ -37,8 +42,10 @@ def threads(client: FlaskClient, **query: object) -> dict[str, Any]:
 
 
 def test_status_is_small_with_ten_thousand_threads(
-    client: FlaskClient, many: ManyThreads, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    many = ManyThreads()
+    client = client_of(many)
     lists = spied(monkeypatch, many.views, "threads")
     for _ in range(5):
         answer = client.get("/api/status")
@@ -49,8 +56,10 @@ def test_status_is_small_with_ten_thousand_threads(
 
 
 def test_weights_are_those_of_the_range(
-    client: FlaskClient, many: ManyThreads, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    many = ManyThreads()
+    client = client_of(many)
     lists = spied(monkeypatch, many.views, "threads")
     for _ in range(2):
         answer = threads(client, range="1-3", sort="tid", limit=500, offset=800)
@@ -126,10 +135,12 @@ def test_ids_are_written_short() -> None:
 
 
 def test_a_selection_has_ranges_of_threads(client: FlaskClient) -> None:
-    source_client = create_app(MadeServer(400).views, TOKEN).test_client()
-    source_client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {TOKEN}"
-    both = [source_client.get(f"/api/view?threads={ids}").get_json() for ids in ("1,2,3,4", "1-4")]
+    made = MadeServer(400)
+    made.advance(1.0)
+    few = client_of(made)
+    both = [few.get(f"/api/view?threads={ids}").get_json() for ids in ("1,2,3,4", "1-4")]
     assert both[0] == both[1]
+    assert both[0]["total_ns"] > 0
     for bad in ("4-1", "1-4294967296", "0-4000000000", "1-2-3"):
         assert client.get(f"/api/view?threads={bad}").status_code == 400
 
