@@ -26,9 +26,16 @@ from .profile.node_sums import MAX_BINS, BinSums, CellSums, NodeSums, WaitCounts
 from .profile.stored import FAN, Node, StoredNodes
 from .profile.time_bins import MAX_LEVEL, step_ns
 from .profile.wait_rows import WAIT_ROWS
-from .sums_writer import LOCKS, MAX_LEVELS, MAX_NODE_ROWS, MAX_NODES, MAX_SINGLES, SUMS
+from .sums_writer import (
+    LOCKS,
+    MAX_LEVELS,
+    MAX_NODE_ROWS,
+    MAX_NODES,
+    MAX_SINGLES,
+    MAX_SUMS,
+    SUMS,
+)
 
-_MAX_SUMS = 1 << 22  # of one table, more than come of all cells that there may be
 _WANTED = ("GAIN", SUMS, LOCKS)
 _INT32 = ("cell", "bin", "row")
 
@@ -344,7 +351,7 @@ def _table(
     chunk: Chunk, name: str, kind: type[Table], limits: Mapping[str, tuple[int, int]]
 ) -> Table:
     """Return a table of sums, whose keys ascend and are in some limits."""
-    if max(len(chunk.columns.get(f"{name}.{each}", ())) for each in kind._fields) > _MAX_SUMS:
+    if max(len(chunk.columns.get(f"{name}.{each}", ())) for each in kind._fields) > MAX_SUMS:
         raise DamageError("its sums are too many")
     columns: dict[str, npt.NDArray[Any]] = {
         each: chunk.column(f"{name}.{each}", "i4" if each in _INT32 else "i8")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .chunks import Chunk
+from .chunks import Chunk, ChunkSizeError
 from .profile.cell_kinds import KindsOfCells
 from .profile.gains import Gains
 from .profile.interval_chunk import LOCK_COLUMNS, ROW_DTYPE, Rows, block_of
@@ -35,9 +35,9 @@ NODE_BYTES = 8 << 20
 ROUND_NS = 100_000_000
 MAX_LEVELS = 16
 MAX_NODES = 1 << 18  # of level 0: 10¹⁰ intervals
-MAX_NODE_ROWS = 1 << 22
-MOST_SINGLES = 1 << 21
-MAX_SINGLES = MOST_SINGLES + MAX_NODE_ROWS
+MAX_NODE_ROWS = 1 << 21
+MAX_SINGLES = 1 << 21
+MAX_SUMS = 1 << 22  # rows of one table
 MOST_BYTES = 8 << 20
 SUM_TABLES = ("cells", "bins", "waits")
 _NO_ROWS: Rows = np.empty(0, ROW_DTYPE)
@@ -62,6 +62,7 @@ class SumsWriter:
         self._n_rows = 0
         self._n_before = 0  # of these, began before the window
         self._n_singles = 0
+        self._is_full = False
         self._rows_at = -1
         self._start_ns = 0  # of the window that begins
         # By level: the nodes that are not merged so far, and their sums; of large ones, one sum.
@@ -91,9 +92,7 @@ class SumsWriter:
     def is_full(self) -> bool:
         """Return whether no further node can be made."""
         n_nodes = len(self.nodes[0]) if self.nodes else 0
-        return (
-            self._n_rows > MAX_NODE_ROWS or self._n_singles > MOST_SINGLES or n_nodes >= MAX_NODES
-        )
+        return self._is_full or self._n_rows > MAX_NODE_ROWS or n_nodes >= MAX_NODES
 
     def is_due(self, end: int) -> bool:
         """Return whether it is time for a node.
@@ -114,6 +113,8 @@ class SumsWriter:
     def make(self, now_ns: int, position: Callable[[], int]) -> Iterator[Chunk]:
         """Make a node of the intervals since the one before, one at least, and those above it.
 
+        None if the intervals beside sums are too many by now: then, this is full.
+
         Args:
             now_ns: up to when the intervals were taken.
             position: returns where the next chunk that is yielded will be in the file.
@@ -124,6 +125,10 @@ class SumsWriter:
         window_ns = self._start_ns, max(end_ns, self._start_ns + 1)
         self._kinds.extend(self._profile.cells_since(len(self._kinds)))
         inside = is_inside(block_of(rows), window_ns)
+        n_singles = self._n_singles + int(np.count_nonzero(~inside))
+        if n_singles > MAX_SINGLES:
+            self._is_full = True
+            return
         has_lock = np.any([rows[name] != 0 for name in LOCK_COLUMNS], axis=0)
         block, samples = block_of(rows).take(inside), rows["samples"][inside]
         sums = sums_of(block, samples, self._kinds.all(), window_ns, self.origin_ns)
@@ -134,7 +139,7 @@ class SumsWriter:
             yield Chunk(LOCKS, {}, _columns("lock", rows[has_lock]))
         node = Node(0, *window_ns, first_ns, sums.level, position(), self._rows_at, locks_at)
         self.singles.append(rows[~inside])
-        self._n_singles += int(np.count_nonzero(~inside))
+        self._n_singles = n_singles
         self._rows, self._n_rows, self._n_before, self._start_ns = [], 0, 0, window_ns[1]
         yield sums_chunk(node, sums, self.origin_ns, rows[~inside])
         self._keep(node, sums)
@@ -170,7 +175,12 @@ def sums_chunk(node: Node, sums: NodeSums, origin_ns: int, singles: Rows = _NO_R
         sums: its sums.
         origin_ns: the time of edge 0 of its bins.
         singles: its intervals that are not inside its window.
+
+    Raises:
+        ChunkSizeError: it has more sums than a reader takes.
     """
+    if max(len(table[0]) for table in (sums.cells, sums.bins, sums.waits)) > MAX_SUMS:
+        raise ChunkSizeError("a node has too many sums")
     columns = {
         f"{name}.{each}": getattr(getattr(sums, name), each)
         for name in SUM_TABLES

@@ -137,6 +137,8 @@ class RecordingWriter:
                 self.append(sums.make(gains.rows.now_ns, lambda: self._end))
             except ChunkSizeError:  # of very many cells: what follows has no sums
                 self._sums = None
+            if sums.is_full:
+                self._sums = None
 
     def _new_names(self) -> list[Chunk]:
         gains = self._table.gains(self._names, self._mark.stacks.n_addresses)

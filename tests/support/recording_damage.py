@@ -37,7 +37,7 @@ def damaged(choose: random.Random, given: Sequence[bytes], many: int) -> bytes:
     """
     pieces = list(pieces_of(choose.choice(given)))
     if choose.randrange(_ONE_IN) == 0:
-        return joined(choose.choice(WHOLE)(pieces, many))
+        return joined(relocated(choose.choice(WHOLE)(pieces, many)))
     for _ in range(choose.choice((1, 1, 1, 2, 2, 3, 6))):
         change = choose.choice(_CHANGES)
         change(pieces, choose, given)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -157,8 +158,43 @@ def nested(pieces: list[Piece], many: int) -> list[Piece]:
     return _with(pieces, b"STAT", {"notes": value})
 
 
+def many_nodes(pieces: list[Piece], many: int) -> list[Piece]:
+    """An index of so many sums, one after another, all of them in one place."""
+    start = np.arange(many) + 1
+    columns: dict[str, Any] = dict.fromkeys(("level", "bins_level", "locks_at"), start * 0)
+    columns |= {"start_ns": start, "end_ns": start + 1, "first_ns": start, "rows_at": start + 15}
+    return _with(pieces, b"node", {"origin_ns": 1, "places": []}, **columns, offset=start + 999)
+
+
+def many_singles(pieces: list[Piece], many: int) -> list[Piece]:
+    """Sums beside which so many intervals are kept."""
+    return _changed(pieces, "single.", many)
+
+
+def many_sums(pieces: list[Piece], many: int) -> list[Piece]:
+    """Sums in so many bins."""
+    return _changed(pieces, "bins.", many)
+
+
+def _changed(pieces: list[Piece], of: str, many: int) -> list[Piece]:
+    """Return chunks, of which the sums have so many rows of a table."""
+
+    def longer(columns: dict[str, Any]) -> dict[str, Any]:
+        return {
+            name: np.resize(each, many) if name.startswith(of) and len(each) else each
+            for name, each in columns.items()
+        }
+
+    return [
+        made(replace(each, columns=longer(each.columns))) if each.kind in SUMMED else each
+        for each in pieces
+    ]
+
+
+SUMMED = (b"SUMS", b"node")
 WHOLE: tuple[Callable[[list[Piece], int], list[Piece]], ...] = (
     *(wide_trie, too_wide_trie, too_deep_trie, deep_stacks, shared_frames),
     *(many_threads, long_names, many_lines, nested),
+    *(many_nodes, many_singles, many_sums),
 )
 """Each returns the chunks with so many of a thing, or some part of so many."""

@@ -148,7 +148,8 @@ def missummed(pieces: list[Piece], choose: random.Random, given: Sequence[bytes]
     column = columns.get(f"{table}.{name}")
     if column is None or not len(column):
         return
-    odd = choose.choice((*ODD_NUMBERS, 59, 60, 61, (1 << 60) - 1, (1 << 59)))
+    limits = 59, 60, 61, 1 << 31, 1 << 52, 1 << 56, 1 << 58, (1 << 60) - 1
+    odd = choose.choice(ODD_NUMBERS if choose.random() < 0.4 else limits)
     changed = column.astype(np.uint64 if odd >= 1 << 63 else np.int64)
     changed[choose.choice((slice(None), choose.randrange(len(column)), slice(5)))] = odd
     pieces[at] = made(replace(pieces[at], columns={**columns, f"{table}.{name}": changed}))

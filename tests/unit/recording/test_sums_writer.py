@@ -199,7 +199,7 @@ def test_nodes_are_larger_where_many_intervals_begin_before_them(
 
 @pytest.mark.parametrize(
     ("limit", "value"),
-    [("MOST_SINGLES", 3), ("MAX_NODES", 2), ("MAX_NODE_ROWS", NODE_ROWS - 2)],
+    [("MAX_SINGLES", 3), ("MAX_NODES", 2), ("MAX_NODE_ROWS", NODE_ROWS - 2), ("MAX_SUMS", 9)],
 )
 def test_sums_end_before_their_lists_grow_without_bound(
     limit: str, value: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
