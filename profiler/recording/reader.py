@@ -147,6 +147,7 @@ class _Loading:
         Raises:
             InputError: it has nothing that can be read.
         """
+        self._takers.clear()  # they refer to this
         found = self.found
         found.end, found.damage = reader.end, reader.damage
         try:

@@ -17,7 +17,7 @@ Not thread-safe; ``Profile`` holds the lock. All times and durations are nanosec
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -367,9 +367,10 @@ class Intervals:
         cells = self._cells
         return cells.thread_id.copy(), cells.stack, cells.state, cells.sysno
 
-    def thread_of(self, cell: Int32s) -> npt.NDArray[np.uint32]:
-        """Return the threads of some cells."""
-        return self._cells.thread_id[cell]
+    @property
+    def thread_of(self) -> Callable[[Int32s], npt.NDArray[np.uint32]]:
+        """Returns the threads of some cells."""
+        return self._cells.thread_of
 
     def open_waits(self) -> dict[int, int]:
         """Return by thread id the number of the system call in which the thread now waits.

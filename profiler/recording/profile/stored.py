@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -94,10 +95,12 @@ class StoredIntervals:
         self.singles = stored.singles
         self.origin_ns = stored.origin_ns
         self._reader = reader
-        self._thread_of = thread_of
-        self._rows: _Kept[Node, _ByThread] = _Kept(self._read_rows, lambda rows: rows.n_bytes)
+        # Nothing here refers back to what holds it: what is closed is gone at once.
+        read_rows = partial(_read_rows, reader, thread_of)
+        self._rows: _Kept[Node, _ByThread] = _Kept(read_rows, lambda rows: rows.n_bytes)
         self._sums: _Kept[Node, NodeSums] = _Kept(reader.sums, lambda sums: sums.n_bytes)
-        self.chunks = [StoredChunk(node, self, reader) for node in (nodes[0] if nodes else ())]
+        first = nodes[0] if nodes else ()
+        self.chunks = [StoredChunk(node, self._rows, reader) for node in first]
 
     def root_sums(self) -> Iterator[CellSums]:
         """Yield the sums that make up those of all intervals but the single ones.
@@ -205,10 +208,6 @@ class StoredIntervals:
         for child in range(FAN * index, FAN * (index + 1)):
             yield self._levels[level - 1][child], level - 1, child
 
-    def _read_rows(self, node: Node) -> _ByThread:
-        rows = self._reader.rows(node)
-        return _ByThread(rows, self._thread_of(rows["cell"]))
-
 
 class _ByThread:
     """Intervals by thread and time, as ``Chunk`` has them. Immutable: several threads may read."""
@@ -226,19 +225,28 @@ class _ByThread:
         return self._block.take(slice(first, last))
 
 
+def _read_rows(
+    reader: NodeReader,
+    thread_of: Callable[[npt.NDArray[np.int32]], npt.NDArray[np.uint32]],
+    node: Node,
+) -> _ByThread:
+    rows = reader.rows(node)
+    return _ByThread(rows, thread_of(rows["cell"]))
+
+
 class StoredChunk:
     """The intervals of a node of level 0, read when they are wanted: see ``Chunk``."""
 
-    def __init__(self, node: Node, stored: StoredIntervals, reader: NodeReader) -> None:
+    def __init__(self, node: Node, rows: _Kept[Node, _ByThread], reader: NodeReader) -> None:
         self._node = node
-        self._stored = stored
+        self._rows = rows
         self._reader = reader
         self.start_ns = node.first_ns
         self.end_ns = node.end_ns
 
     def read(self, thread_id: int | None = None) -> Block:
         """Return all rows, or those of one thread in order of time."""
-        return self._stored.read(self._node, thread_id)
+        return self._rows.get(self._node).read(thread_id)
 
     def with_lock(self, column: str) -> tuple[Block, npt.NDArray[Any]]:
         """Return the rows that have one of ``LOCK_COLUMNS``, and what they have there."""

@@ -94,6 +94,10 @@ class Cells:
         """The system call in which each cell's thread waits, -1 for none."""
         return (self._what[: self._length] >> 3).astype(np.int16)
 
+    def thread_of(self, cell: Int32s) -> npt.NDArray[np.uint32]:
+        """Return the threads of some cells."""
+        return self._thread[cell]
+
     def rows_since(self, n: int) -> tuple[npt.NDArray[np.uint32], Int64s]:
         """Return the threads, and the packed rest, of the cells from number ``n`` on; copies."""
         return self._thread[n : self._length].copy(), self._what[n : self._length].copy()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import gc
 import random
 import threading
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -322,6 +324,19 @@ def test_late_moment_is_in_the_file(tmp_path: Path) -> None:
     assert "cannot be read" not in " ".join(
         open_bytes(tmp_path / "a.flametap", data).status().notes
     )
+
+
+def test_recording_that_nobody_needs_is_gone_at_once(tmp_path: Path) -> None:
+    """With its file, and with what was read of it."""
+    gc.disable()
+    try:
+        recording = open_bytes(tmp_path / "a.flametap", WHOLE)
+        read_parts(recording)
+        gone = weakref.ref(recording.process.profile)
+        del recording
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_readers_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
