@@ -167,8 +167,8 @@ def many_nodes(pieces: list[Piece], many: int) -> list[Piece]:
 
 
 def many_singles(pieces: list[Piece], many: int) -> list[Piece]:
-    """Sums beside which so many intervals are kept."""
-    return _changed(pieces, "single.", many)
+    """Sums beside each of which half as many intervals are kept: few nodes find room."""
+    return _changed(pieces, "single.", many // 2)
 
 
 def many_sums(pieces: list[Piece], many: int) -> list[Piece]:
