@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 
 import pytest
@@ -93,7 +94,7 @@ def test_everything_is_done_by_keyboard_alone(page: Page) -> None:
     keyboard.press("Enter")
     expect(page.locator("#threads-filter")).to_be_focused()
     keyboard.type("worker-1")
-    expect(page.locator("#threads-rows .thread-row")).to_have_count(1)
+    expect(page.locator("#threads-rows .thread-row")).to_have_text([re.compile("worker-1")])
     tab_to(page, "#threads-rows .link")
     keyboard.press("Enter")
     expect(page.locator("#threads-label")).to_contain_text("worker-1 (")
