@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,7 @@ from kernel import CpuLog, context_switches, status
 from running import Start, Target, wait_until
 from targetbuild import SOURCES
 
+BUSY_TICKS = 10
 pytestmark = pytest.mark.needs("gcc")
 
 HARMS = {
@@ -115,10 +117,16 @@ def test_ticker_counts_without_a_gap(start: Start) -> None:
     assert [int(line.split()[1]) for line in ticks] == list(range(len(ticks)))
 
 
+def cpu_ticks(pid: int) -> int:
+    """CPU time of a process, with threads that have ended, in hundredths of a second."""
+    fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
 @pytest.mark.parametrize("name", ["ratio", "deep", "churn", "signals"])
 def test_busy_target_is_busy_and_ends_in_order(start: Start, name: str) -> None:
     target = start(name)
-    time.sleep(0.25)
+    wait_until(lambda: cpu_ticks(target.pid) >= BUSY_TICKS, "CPU time")
     report = target.finish()
     if name == "signals":
         found = re.fullmatch(r"sent (\d+) urg (\d+) rt (\d+) foreign 0 prof runs", report[-1])
