@@ -57,7 +57,7 @@ def sizes_of(
         other: of the recording that it is compared with: the same, unless that is a file.
     """
     here, there = tree.sides
-    sample_ns = max(sample_ns_of(selection.clock, each) for each in (status, other))
+    sample_ns = sample_ns_of(selection.clock, status, other)
     if baseline.is_share:
         return Sizes(float(here.sum()), float(there.sum()), sample_ns, True)
     here_ns = _length_ns(selection.span, status)

@@ -69,7 +69,7 @@ def difference_of(before: Side, after: Side) -> Difference:
     order = NameOrder().of(after.recording.functions)
     index = TreeIndex(join(here, there, order))
     clock = after.selection.clock
-    chance_ns = max(sample_ns_of(clock, each.recording.status()) for each in (before, after))
+    chance_ns = sample_ns_of(clock, before.recording.status(), after.recording.status())
     sizes = Sizes(float(here.total_ns[0]), float(there.total_ns[0]), chance_ns, True)
     spreads = Dispersion(before, after).spreads
     lengths_ns = max(before.length_ns, 1), max(after.length_ns, 1)

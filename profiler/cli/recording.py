@@ -24,6 +24,7 @@ from .signals import EXIT_CODE, Interrupts, not_suspended
 if TYPE_CHECKING:
     from ..capture.live import Capture
     from ..code.annotation import SymbolReport
+    from ..export.request import Shaping
     from ..recording.recording import Recording
 
 POLL_S = 0.1
@@ -146,15 +147,17 @@ def write_outputs(
         OutputError: a file cannot be written.
     """
     refuse_empty(recording, what)
+    shaping = None
     if what.shape:
         from ..analysis.views import views_of
         from ..export.shaping import shaping_of
 
-        shaping_of(recording, what.shape, views_of(recording).tree(what.selection(recording)))
+        tree = views_of(recording).tree(what.selection(recording))
+        shaping = shaping_of(recording, what.shape, tree)
     for note in recording.status().notes:
         progress.warn(note)
     for output in outputs:
-        _write(recording, output, what, progress)
+        _write(recording, output, what, progress, shaping)
 
 
 def _load(outputs: Sequence[Output]) -> None:
@@ -217,10 +220,15 @@ def refuse_empty(recording: Recording, what: OutputOptions) -> None:
     raise NoSamplesError(f"nothing of process {pid} was recorded", "record for longer: -d 10")
 
 
-def _write(recording: Recording, output: Output, what: OutputOptions, progress: Progress) -> None:
+def _write(
+    recording: Recording,
+    output: Output,
+    what: OutputOptions,
+    progress: Progress,
+    shaping: Shaping | None = None,
+) -> None:
     from ..export import write_file
     from ..export.request import ExportRequest
-    from ..export.shaping import shaping_of
 
     request = ExportRequest(
         recording,
@@ -229,7 +237,7 @@ def _write(recording: Recording, output: Output, what: OutputOptions, progress: 
         unit=what.unit,
         by_line=what.shown.by_line,
         full_filenames=what.shown.full_filenames,
-        shaping=shaping_of(recording, what.shape),
+        shaping=shaping,
     )
 
     def write(path: str) -> None:

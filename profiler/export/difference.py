@@ -102,7 +102,7 @@ def write_html(before: Side, after: Side, name: str, file: BinaryIO) -> None:
     compared = html.Compared(
         name,
         {clock: join(here[clock], there[clock], order) for clock in Clock},
-        {clock: max(sample_ns_of(clock, each) for each in states) for clock in Clock},
+        {clock: sample_ns_of(clock, *states) for clock in Clock},
         (after.length_ns, before.length_ns),
     )
     request = ExportRequest(after.recording, after.selection)

@@ -18,7 +18,7 @@ from .profile.gains import GainMark, Gains
 from .profile.intervals import NewRows
 from .profile.stack_columns import StackColumns
 from .profile.store import Profile
-from .stored_reader import ended_rows, rows_of
+from .row_columns import ended_rows, rows_of
 
 # What a file may take in memory, beside what the profile allows: far more than a page can show.
 _MAX_FUNCTIONS = 4_000_000

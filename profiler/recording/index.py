@@ -12,8 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 from .chunks import CHUNK, Chunk, ChunkReader, DamageError
-from .profile.interval_chunk import ROW_DTYPE
 from .profile.stored import Node
+from .row_columns import columns_of
 from .sums_writer import SumsWriter
 
 LAST, NODES = "LAST", "node"
@@ -37,8 +37,7 @@ def nodes_chunk(sums: SumsWriter, places: Sequence[tuple[str, int]]) -> Chunk:
     """
     nodes = [node for level in sums.nodes for node in level]
     columns = {name: np.array([getattr(each, name) for each in nodes]) for name in Node._fields}
-    singles = np.concatenate(sums.singles)
-    columns.update({f"single.{name}": singles[name] for name in ROW_DTYPE.names or ()})
+    columns |= columns_of("single", np.concatenate(sums.singles))
     return Chunk(NODES, {"origin_ns": sums.origin_ns, "places": list(places)}, columns)
 
 

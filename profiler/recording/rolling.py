@@ -12,16 +12,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 
 from .chunks import Chunk, ChunkReader, encode, header
-from .profile.interval_chunk import ROW_DTYPE
+from .profile.interval_chunk import Rows
+from .row_columns import columns_of, ended_columns, ended_rows, rows_of
 
 PIECES = 10
-_ROWS = ROW_DTYPE.names or ()
 _KEPT_ALWAYS = ("META", "NAME", "GAIN")
 
 
@@ -137,18 +136,23 @@ def clipped(chunk: Chunk, start_ns: int) -> Chunk:
     """Return a chunk without the time before ``start_ns``."""
     if chunk.kind != "GAIN":
         return chunk
-    columns: dict[str, npt.NDArray[Any]] = dict(without_rows(chunk).columns)
-    for of in ("rows", "open"):
-        rows = {name: chunk.column(f"{of}.{name}", ROW_DTYPE[name]) for name in _ROWS}
-        t0_ns = np.cumsum(rows["t0_ns"]) if of == "rows" else rows["t0_ns"]
-        kept = t0_ns + rows["wall_ns"] > start_ns if of == "rows" else t0_ns >= 0
-        rows = {name: column[kept] for name, column in rows.items()}
-        t0_ns, wall_ns = t0_ns[kept], rows["wall_ns"]
-        lost_ns = np.minimum(np.maximum(start_ns - t0_ns, 0), wall_ns)
-        part = (wall_ns - lost_ns) / np.maximum(wall_ns, 1)
-        rows["wall_ns"] = wall_ns - lost_ns
-        rows["cpu_ns"] = (rows["cpu_ns"] * np.where(lost_ns > 0, part, 1.0)).astype(np.int64)
-        t0_ns = np.maximum(t0_ns, start_ns)
-        rows["t0_ns"] = np.diff(t0_ns, prepend=0) if of == "rows" else t0_ns
-        columns |= {f"{of}.{name}": column for name, column in rows.items()}
+    ended = ended_rows(chunk)
+    ended = _later(ended[ended["t0_ns"] + ended["wall_ns"] > start_ns], start_ns)
+    columns = {
+        **without_rows(chunk).columns,
+        **ended_columns(ended),
+        **columns_of("open", _later(rows_of(chunk, "open"), start_ns)),
+    }
     return replace(chunk, facts={**chunk.facts, "start_ns": start_ns}, columns=columns)
+
+
+def _later(rows: Rows, start_ns: int) -> Rows:
+    """Return the parts of intervals after a time."""
+    wall_ns = rows["wall_ns"]
+    lost_ns = np.minimum(np.maximum(start_ns - rows["t0_ns"], 0), wall_ns)
+    part = (wall_ns - lost_ns) / np.maximum(wall_ns, 1)
+    later: Rows = rows.copy()
+    later["t0_ns"] = np.maximum(rows["t0_ns"], start_ns)
+    later["wall_ns"] = wall_ns - lost_ns
+    later["cpu_ns"] = (rows["cpu_ns"] * np.where(lost_ns > 0, part, 1.0)).astype(np.int64)
+    return later

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from ..wire.decoder import MAX_NS
-from .chunks import HEADER, MAX_COUNT, Chunk, ChunkReader, DamageError
+from .chunks import HEADER, Chunk, ChunkReader, DamageError
 from .profile.interval_chunk import (
     MAX_SUM_NS,
     ROW_DTYPE,
@@ -26,6 +26,7 @@ from .profile.node_sums import MAX_BINS, BinSums, CellSums, NodeSums, WaitCounts
 from .profile.stored import FAN, Node, StoredNodes
 from .profile.time_bins import MAX_LEVEL, step_ns
 from .profile.wait_rows import WAIT_ROWS
+from .row_columns import ended_rows, rows_of
 from .sums_writer import (
     LOCKS,
     MAX_LEVELS,
@@ -191,36 +192,6 @@ def nodes_of(chunk: Chunk) -> Nodes:
 def singles_of(chunk: Chunk) -> Rows:
     """Return the intervals that are kept beside sums. Raises DamageError."""
     return rows_of(chunk, "single", MAX_SINGLES)
-
-
-def rows_of(chunk: Chunk, of: str, most: int = MAX_COUNT) -> Rows:
-    """Return the intervals of a chunk; their starts are as they are stored.
-
-    Args:
-        chunk: the chunk.
-        of: what the names of their columns begin with.
-        most: how many there may be.
-
-    Raises:
-        DamageError: they make no sense.
-    """
-    names = ROW_DTYPE.names or ()
-    lengths = {len(chunk.columns.get(f"{of}.{name}", ())) for name in names}
-    if len(lengths) != 1:
-        raise DamageError("its intervals have columns of different lengths")
-    if max(lengths) > most:
-        raise DamageError("it has too many intervals in one place")
-    rows: Rows = np.empty(lengths.pop(), ROW_DTYPE)
-    for name in names:
-        rows[name] = chunk.column(f"{of}.{name}", ROW_DTYPE[name])
-    return rows
-
-
-def ended_rows(chunk: Chunk) -> Rows:
-    """Return the intervals of a chunk that have ended. Raises DamageError."""
-    rows = rows_of(chunk, "rows")
-    rows["t0_ns"] = np.cumsum(rows["t0_ns"])
-    return rows
 
 
 class FileNodes:

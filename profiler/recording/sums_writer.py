@@ -10,10 +10,8 @@ many nodes, no more are made. What follows in the file has to be read, then.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from .chunks import Chunk, ChunkSizeError
 from .profile.cell_kinds import KindsOfCells
@@ -22,6 +20,7 @@ from .profile.interval_chunk import LOCK_COLUMNS, ROW_DTYPE, Rows, block_of
 from .profile.node_sums import NodeSums, for_window, is_inside, summed, sums_of
 from .profile.store import Profile
 from .profile.stored import FAN, Node
+from .row_columns import columns_of
 
 SUMS, LOCKS = "SUMS", "LOCK"
 NODE_ROWS = 1 << 16
@@ -136,7 +135,7 @@ class SumsWriter:
         locks_at = 0
         if has_lock.any():
             locks_at = position()
-            yield Chunk(LOCKS, {}, _columns("lock", rows[has_lock]))
+            yield Chunk(LOCKS, {}, columns_of("lock", rows[has_lock]))
         node = Node(0, *window_ns, first_ns, sums.level, position(), self._rows_at, locks_at)
         self.singles.append(rows[~inside])
         self._n_singles = n_singles
@@ -196,8 +195,4 @@ def sums_chunk(node: Node, sums: NodeSums, origin_ns: int, singles: Rows = _NO_R
         "bytes": node.offset - node.rows_at if node.level == 0 else 0,
         "lock_bytes": node.offset - node.locks_at if node.locks_at else 0,
     }
-    return Chunk(SUMS, facts, columns | _columns("single", singles))
-
-
-def _columns(of: str, rows: Rows) -> dict[str, npt.NDArray[Any]]:
-    return {f"{of}.{name}": rows[name] for name in ROW_DTYPE.names or ()}
+    return Chunk(SUMS, facts, columns | columns_of("single", singles))

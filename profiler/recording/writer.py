@@ -17,8 +17,8 @@ from .chunks import Chunk, ChunkSizeError, encode, header
 from .index import INDEXED, as_index, last_chunk, nodes_chunk
 from .names.frame_pool import NameGains, NameMark
 from .profile.gains import GainMark, Gains
-from .profile.interval_chunk import ROW_DTYPE
 from .recording import Recording
+from .row_columns import columns_of, ended_columns
 from .sums_writer import SumsWriter
 
 NAMES_EVERY_S = 1.0
@@ -176,12 +176,7 @@ def _gains_chunk(gains: Gains) -> Chunk:
         f"stacks.{each.name}": getattr(stacks, each.name) for each in dataclasses.fields(stacks)
     }
     columns |= {"cells.thread_id": rows.thread_id, "cells.what": rows.what}
-    for name in ROW_DTYPE.names or ():
-        columns[f"rows.{name}"] = rows.ended[name]
-        columns[f"open.{name}"] = rows.open[name]
-    if len(rows.ended):
-        # Starts take half of the bytes as distances to the one before.
-        columns["rows.t0_ns"] = _steps(rows.ended["t0_ns"])
+    columns |= ended_columns(rows.ended) | columns_of("open", rows.open)
     facts = {
         "start_ns": gains.start_ns,
         "now_ns": rows.now_ns,
@@ -205,12 +200,6 @@ def names_chunk(gains: NameGains) -> Chunk:
         "files": [list(each) for each in gains.files],
     }
     return Chunk("NAME", facts, columns)
-
-
-def _steps(numbers: Any) -> Any:
-    steps = numbers.copy()
-    steps[1:] -= numbers[:-1]
-    return steps
 
 
 def _fields(values: Sequence[Function | Module | Thread]) -> list[list[Any]]:

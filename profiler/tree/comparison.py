@@ -287,11 +287,15 @@ def difference(here: Ints, there: Ints, sizes: Sizes) -> Floats:
     return here / max(sizes.here_ns, 1.0) - there / max(sizes.there_ns, 1.0)
 
 
-def sample_ns_of(clock: Clock, status: Status) -> float:
-    """Return how much time one sample stands for.
+def sample_ns_of(clock: Clock, *states: Status) -> float:
+    """Return how much time one sample stands for; of several recordings, the most.
 
     Sleeping threads are looked at by a rate of its own, and their time is most of the wall time.
     """
+    return max(_sample_ns(clock, each) for each in states)
+
+
+def _sample_ns(clock: Clock, status: Status) -> float:
     rates = {
         Clock.CPU: status.effective_rate_hz or status.rate_hz,
         Clock.OFF_CPU: status.look_rate_hz,

@@ -100,7 +100,7 @@ class MadeServer(Growing):
         self.feed(START_NS, threads=self._thread_records())
 
     def advance(self, seconds: float) -> None:
-        """Let the recording grow, and tell whoever waits. While it is paused, it does not."""
+        """Add time to the recording, unless it is paused, and wake the threads that wait for it."""
         steps = round(seconds * 1e9 / STEP_NS)
         if self.controls.state != "recording" or not steps:
             self.recording.changes.step()

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from ..chunks import ChunkReader
 from ..profile.gains import Gains
 from ..profile.interval_chunk import ROW_DTYPE, Rows
-from ..stored_reader import ended_rows
-from ..stored_reader import rows_of as table_of
+from ..row_columns import ended_rows
+from ..row_columns import rows_of as table_of
 from .parts import Part, unreadable
 from .tables import MergedTables, renumbered, rows_gains
 

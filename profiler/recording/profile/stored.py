@@ -124,13 +124,9 @@ class StoredIntervals:
         """Return the sums of a node."""
         return self._sums.get(node)
 
-    def read(self, node: Node, thread_id: int | None = None) -> Block:
-        """Return the intervals of a node of level 0, or of one thread, by thread and time."""
-        return self._rows.get(node).read(thread_id)
-
     def inside(self, node: Node) -> Block:
         """Return the intervals that are inside the window of a node of level 0."""
-        block = self.read(node)
+        block = self._rows.get(node).read(None)
         return block.take(is_inside(block, (node.start_ns, node.end_ns)))
 
     def add_span(
@@ -144,27 +140,17 @@ class StoredIntervals:
         Raises:
             InputError: they cannot be read, or are larger than those of all nodes together.
         """
-        rest = [cut(block_of(self.singles), start_ns, end_ns)]
+        whole, edges = self._cover(
+            start_ns, end_ns, lambda node: node.start_ns >= start_ns and node.end_ns <= end_ns
+        )
         total_ns = 0.0
-
-        def visit(node: Node, level: int, index: int) -> None:
-            nonlocal total_ns
-            if node.start_ns >= end_ns or node.end_ns <= start_ns:
-                return
-            if node.start_ns >= start_ns and node.end_ns <= end_ns:
-                cells = self.sums(node).cells
-                total_ns += cells.total_ns
-                self.check_total(total_ns)
-                weight[cells.cell] += getattr(cells, _COLUMN[clock])
-            elif level == 0:
-                rest.append(cut(self.inside(node), start_ns, end_ns))
-            else:
-                for child in self._children(level, index):
-                    visit(*child)
-
-        for root in self._roots():
-            visit(*root)
-        found = joined(rest)
+        for node in whole:
+            cells = self.sums(node).cells
+            total_ns += cells.total_ns
+            self.check_total(total_ns)
+            weight[cells.cell] += getattr(cells, _COLUMN[clock])
+        rest = [block_of(self.singles), *map(self.inside, edges)]
+        found = joined([cut(each, start_ns, end_ns) for each in rest])
         self.check_total(total_ns + total_of(found))
         return found
 
@@ -180,23 +166,38 @@ class StoredIntervals:
             those that have bins of this level or finer ones, few and wide ones; and those of level
             0 that have coarser ones, whose intervals have to be read.
         """
-        fine: list[Node] = []
-        coarse: list[Node] = []
+        return self._cover(start_ns, end_ns, lambda node: node.bins_level <= level)
 
-        def visit(node: Node, node_level: int, index: int) -> None:
+    def _cover(
+        self, start_ns: int, end_ns: int, suits: Callable[[Node], bool]
+    ) -> tuple[list[Node], list[Node]]:
+        """Return the nodes that make up a range of time.
+
+        Args:
+            start_ns: start of the range.
+            end_ns: its end.
+            suits: tells of a node whether its sums are what is wanted.
+
+        Returns:
+            those that suit, as wide as possible; and those of level 0 that do not.
+        """
+        suiting: list[Node] = []
+        others: list[Node] = []
+
+        def visit(node: Node, level: int, index: int) -> None:
             if node.start_ns >= end_ns or node.end_ns < start_ns:
                 return
-            if node.bins_level <= level:
-                fine.append(node)
-            elif node_level == 0:
-                coarse.append(node)
+            if suits(node):
+                suiting.append(node)
+            elif level == 0:
+                others.append(node)
             else:
-                for child in self._children(node_level, index):
+                for child in self._children(level, index):
                     visit(*child)
 
         for root in self._roots():
             visit(*root)
-        return fine, coarse
+        return suiting, others
 
     def _roots(self) -> Iterator[tuple[Node, int, int]]:
         for level, nodes in enumerate(self._levels):

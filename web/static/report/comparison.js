@@ -1,4 +1,4 @@
-// Compares the two sides of a joined tree in a report, as profiler/analysis/comparison.py does for the server. No DOM.
+// Compares the two sides of a joined tree in a report, as profiler/tree/comparison.py does for the server. No DOM.
 
 const LIKELY = 0.05; // of the adjusted probability that there is no change
 const CERTAIN = 0.001;
