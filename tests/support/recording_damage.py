@@ -154,13 +154,17 @@ def _change_inside(value: Any, choose: random.Random) -> None:
         value["" if what < 0.9 else "odd"] = copy.deepcopy(inner)
 
 
+def _one_with_columns(pieces: list[Piece], choose: random.Random) -> int | None:
+    some = [at for at, each in enumerate(pieces) if each.columns]
+    return choose.choice(some) if some else None
+
+
 def _column(pieces: list[Piece], choose: random.Random, given: Sequence[bytes]) -> None:
     """Change numbers of columns, or how many there are."""
     del given
-    some = [at for at, each in enumerate(pieces) if each.columns]
-    if not some:
+    at = _one_with_columns(pieces, choose)
+    if at is None:
         return
-    at = choose.choice(some)
     columns = dict(pieces[at].columns)
     for name in choose.sample(sorted(columns), min(choose.choice((1, 1, 2, 4)), len(columns))):
         columns[name] = _numbers(columns[name], choose)
@@ -194,10 +198,9 @@ def _numbers(column: Any, choose: random.Random) -> Any:
 def _rows(pieces: list[Piece], choose: random.Random, given: Sequence[bytes]) -> None:
     """Drop or repeat the same rows of all columns that belong together."""
     del given
-    some = [at for at, each in enumerate(pieces) if each.columns]
-    if not some:
+    at = _one_with_columns(pieces, choose)
+    if at is None:
         return
-    at = choose.choice(some)
     columns = dict(pieces[at].columns)
     group = choose.choice(sorted({name.partition(".")[0] for name in columns}))
     names = [name for name in columns if name.partition(".")[0] == group]
