@@ -170,7 +170,7 @@ def _is_in_fork(tid: int, find: _Find) -> bool:
 def _library_place(tid: int, find: _Find) -> str:
     """Return which part of the C library a thread is in that must not be entered twice, or ""."""
     call, _, _, sp, pc = _registers(tid)
-    if fork_stack.is_in_loader(tid, sp, pc):
+    if fork_stack.is_in_loader(tid, pc):
         return "the dynamic loader"
     if call >= 0 and call not in MEMORY:
         return ""

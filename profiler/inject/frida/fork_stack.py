@@ -1,5 +1,5 @@
-"""Is a thread inside the C library's fork, or its malloc? Told from its stack: somewhere above
-there is a return address into that function.
+"""Is a thread inside fork, malloc or the dynamic loader? The stack tells of the first two: somewhere
+above there is a return address into that function. Locks tell of the third.
 
 fork is far more than the system call: glibc runs the functions of pthread_atfork(3) before and
 after it, takes the locks of malloc and stdio, and gives them back. All that is code of the process
@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import struct
 
 from ...linux import elf_headers, procfs, ptrace
 from ...linux.file_rights import ProcessUser
@@ -24,7 +25,8 @@ FORK = (b"fork",)
 ALLOCATION = (b"malloc", b"free", b"calloc", b"realloc", b"memalign", b"posix_memalign")
 # glibc before 2.34 calls itself libc-2.31.so.
 LOADER = re.compile(r"ld-linux-x86-64\.so\.2|ld-2\.\d+\.so")
-CALL, CALL_INDIRECT, CALL_BYTES_MAX = 0xE8, 0xFF, 7  # Intel SDM volume 2, CALL
+MUTEX_RECURSIVE = 1  # <pthread.h>, PTHREAD_MUTEX_RECURSIVE
+LOCKED_MAX = 100  # as deep as dlopen(3) is called from constructors
 LIBC = re.compile(r"libc(\.so\.6|-2\.\d+\.so)")
 # How far up the stack: fork's own functions need little, those of pthread_atfork may need more. The
 # further up, the more of it is older than the call, and says nothing.
@@ -52,27 +54,37 @@ def holds(tid: int, sp: int, pc: int, names: tuple[bytes, ...], ranges: Ranges) 
     return False
 
 
-def is_in_loader(tid: int, sp: int, pc: int) -> bool:
-    """True if a thread that stands still is in the dynamic loader, or in what that has called: a
-    constructor, say.
+def is_in_loader(tid: int, pc: int) -> bool:
+    """True if a thread that stands still is in the dynamic loader, or in what that has called with
+    one of its locks held: dlopen(3) and its constructors, the callback of dl_iterate_phdr(3).
 
-    Only addresses behind a call instruction count: the stack's upper end has that of ``_dl_fini``.
+    The locks tell, and not the stack: it has old return addresses in what nobody has written to.
     """
     with contextlib.suppress(OSError), open(f"/proc/{tid}/mem", "rb", buffering=0) as memory:
-        code = [
-            range(each.start, each.end)
-            for each in procfs.read_mappings(tid)
-            if LOADER.fullmatch(each.name) and "x" in each.permissions
-        ]
-        if any(pc in part for part in code):
-            return True
-        for word in ptrace.stack(tid, sp, STACK_BYTES[FORK]):
-            if any(word - CALL_BYTES_MAX in part for part in code):
-                memory.seek(word - CALL_BYTES_MAX)
-                before = memory.read(CALL_BYTES_MAX)
-                if before[-5] == CALL or any(before[-size] == CALL_INDIRECT for size in (2, 3, 6)):
+        for each in procfs.read_mappings(tid):
+            if LOADER.fullmatch(each.name):
+                if "x" in each.permissions and each.start <= pc < each.end:
                     return True
+                if "w" in each.permissions:
+                    memory.seek(each.start)
+                    if _has_lock_of(tid, memory.read(each.end - each.start)):
+                        return True
     return False
+
+
+def _has_lock_of(tid: int, data: bytes) -> bool:
+    """True if there is a recursive mutex that a thread has locked.
+
+    Its words are the lock, how often it is taken, the owner (0 in a program without libpthread,
+    before glibc 2.34), the number of users, and the kind. <bits/struct_mutex.h>
+    """
+    words = struct.unpack_from(f"<{len(data) // 4}I", data)
+    return any(
+        kind == MUTEX_RECURSIVE
+        and 0 < count <= LOCKED_MAX
+        and (owner == tid if lock else not owner)
+        for lock, count, owner, kind in zip(words, words[1:], words[2:], words[4:], strict=False)
+    )
 
 
 def find(pid: int, names: tuple[bytes, ...]) -> Ranges:

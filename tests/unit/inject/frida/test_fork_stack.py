@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import os
 import struct
+import threading
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,23 @@ def test_functions_are_where_the_loader_finds_them(name: str) -> None:
     names = fork_stack.FORK if name == "fork" else fork_stack.ALLOCATION
     addr = ctypes.cast(getattr(ctypes.CDLL(None), name), ctypes.c_void_p).value
     assert addr in [start for start, _ in fork_stack.find(os.getpid(), names)]
+
+
+def test_locks_tell_who_is_in_the_dynamic_loader() -> None:
+    """The callback of dl_iterate_phdr runs with one held."""
+    callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
+    seen = list[bool]()
+
+    @callback
+    def look(*_: object) -> int:
+        seen.append(fork_stack.is_in_loader(threading.get_native_id(), pc=0))
+        return 1
+
+    thread = threading.Thread(target=lambda: ctypes.CDLL(None).dl_iterate_phdr(look, None))
+    thread.start()
+    thread.join()
+    assert seen == [True]
+    assert not fork_stack.is_in_loader(threading.get_native_id(), pc=0)
 
 
 def test_no_library_has_no_functions(libc: bytes) -> None:
