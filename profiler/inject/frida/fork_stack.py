@@ -1,5 +1,5 @@
-"""Is a thread inside fork, malloc or the dynamic loader? The stack tells of the first two: somewhere
-above there is a return address into that function. Locks tell of the third.
+"""Is a thread in fork, malloc or the dynamic loader? Of the first two the stack tells: somewhere
+above there is a return address into that function; of the third its locks.
 
 fork is far more than the system call: glibc runs the functions of pthread_atfork(3) before and
 after it, takes the locks of malloc and stdio, and gives them back. All that is code of the process
