@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import BinaryIO
 
-from ..analysis.dispersion import Side, translated
+from ..analysis.dispersion import Dispersion, Side, translated
 from ..analysis.views import views_of
 from ..model import Clock
 from ..recording.recording import Recording
@@ -104,10 +104,19 @@ def write_html(before: Side, after: Side, name: str, file: BinaryIO) -> None:
         {clock: join(here[clock], there[clock], order) for clock in Clock},
         {clock: sample_ns_of(clock, *states) for clock in Clock},
         (after.length_ns, before.length_ns),
+        {clock: _dispersion(before, after, clock).spreads for clock in Clock},
     )
     request = ExportRequest(after.recording, after.selection)
     html.write_trees(request, here, file, compared)
 
 
+def _dispersion(before: Side, after: Side, clock: Clock) -> Dispersion:
+    return Dispersion(*(_by(side, clock) for side in (before, after)))
+
+
 def _tree(side: Side, clock: Clock) -> CallTree:
-    return views_of(side.recording).tree(replace(side.selection, clock=clock))
+    return views_of(side.recording).tree(_by(side, clock).selection)
+
+
+def _by(side: Side, clock: Clock) -> Side:
+    return replace(side, selection=replace(side.selection, clock=clock))

@@ -17,10 +17,12 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any, BinaryIO
 
+import numpy as np
 import orjson
 
 from ..model import Clock
 from ..tree.calltree import CallTree
+from ..tree.comparison import Spreads
 from ..tree.packed_tree import PackedTrees, deflate, pack
 from ..version import version
 from .bundle import page
@@ -40,12 +42,14 @@ class Compared:
         trees: of both, joined, by clock; the first side is that of the report.
         sample_ns: by clock, what one sample stands for.
         lengths_ns: the time that is counted here and there.
+        spreads: by clock, tells how far weights vary by chance (``comparison.function_changes``).
     """
 
     name: str
     trees: Mapping[Clock, CallTree]
     sample_ns: Mapping[Clock, float]
     lengths_ns: tuple[int, int]
+    spreads: Mapping[Clock, Spreads]
 
 
 def write(request: ExportRequest, file: BinaryIO) -> None:
@@ -71,7 +75,12 @@ def write_trees(
     clocks = list(trees)
     packed = pack([*trees.values(), *(compared.trees.values() if compared else ())])
     status = _status(request)
-    more = {"times": times(request), "code": code(request, trees, packed.functions)}
+    more: dict[str, Any] = {
+        "times": times(request),
+        "code": code(request, trees, packed.functions),
+    }
+    if compared is not None:
+        more["spreads"] = _spreads(compared, packed)
     data = {
         "format": FORMAT,
         "clock": request.selection.clock.value,
@@ -94,6 +103,16 @@ def write_trees(
         }
     # In ASCII: it may hold lone surrogates, from bytes that could not be decoded.
     file.write(page(json.dumps(data), {"status": status, "others": others}).encode())
+
+
+def _spreads(compared: Compared, packed: PackedTrees) -> dict[str, list[list[float]]]:
+    """Return by clock the spreads of own and total weights, by function as packed."""
+    return {
+        clock.value: [
+            np.round(each, 3).tolist() for each in spreads(packed.ids, compared.sample_ns[clock])
+        ]
+        for clock, spreads in compared.spreads.items()
+    }
 
 
 def _names(packed: PackedTrees) -> dict[str, Any]:

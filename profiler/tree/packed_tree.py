@@ -30,6 +30,7 @@ class PackedTrees:
     """Trees of one recording; see the module docstring."""
 
     functions: Sequence[Function]
+    ids: npt.NDArray[np.int64]  # of these functions, in the recording
     origins: Sequence[str]  # whose code each function is; empty without Python functions
     line_files: Sequence[str]  # the first is ""
     line_tiers: Sequence[str]  # the same
@@ -48,6 +49,7 @@ def pack(trees: Sequence[CallTree]) -> PackedTrees:
     has_managed = any(function.kind in MANAGED_KINDS for function in newest.functions)
     return PackedTrees(
         functions,
+        used.astype(np.int64),
         [origin_of(function).value for function in functions] if has_managed else [],
         [newest.line_files[int(file)] for file in files],
         [newest.line_tiers[int(file)] for file in files],

@@ -23,7 +23,7 @@ export class Answers {
    * @param functions columns, by function
    * @param lineFiles the first is ""
    * @param lineTiers the same
-   * @param compared {trees (as above, joined), sample_ns (by clock), lengths_ns}; null without another recording
+   * @param compared {trees (as above, joined), sample_ns and spreads (by clock), lengths_ns}; null without another recording
    */
   constructor(trees, functions, lineFiles, lineTiers, compared = null) {
     Object.assign(this, { trees, functions, lineFiles, lineTiers, compared });
@@ -249,7 +249,10 @@ export class Answers {
   }
 
   table(tree, zoom, order, isMatch, query, sizes) {
-    if (sizes) return this.changes(functionChanges(tree, zoom, order, sizes, isMatch));
+    if (sizes) {
+      const spreads = this.compared.spreads[query.get('clock') ?? 'cpu'];
+      return this.changes(functionChanges(tree, zoom, order, sizes, isMatch, spreads));
+    }
     const all = tree.functionsBelow(zoom, order, isMatch);
     const first = Number(query.get('table_first') ?? 0);
     const shown = all.slice(first, first + Math.min(MAX_TABLE_ROWS, Number(query.get('table_rows') ?? 60)));

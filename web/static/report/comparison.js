@@ -57,8 +57,9 @@ function twoSided(z) {
  *
  * @param order "self" or "total"
  * @param isMatch of each function; null for all
+ * @param spreads [own, total] by function: how many times more its weight varies than independent samples do
  */
-export function functionChanges(tree, below, order, sizes, isMatch) {
+export function functionChanges(tree, below, order, sizes, isMatch, [own, all]) {
   const { selfHere, here, there } = tree.sides;
   const rows = new Map();
   for (let rank = tree.rank[below]; rank < tree.end[below]; rank++) {
@@ -75,8 +76,8 @@ export function functionChanges(tree, below, order, sizes, isMatch) {
     row.end = tree.end[node];
   }
   const found = [...rows.values()];
-  const self = grades(found.map((row) => zScore(row.selfHere, row.selfThere, sizes)));
-  const total = grades(found.map((row) => zScore(row.totalHere, row.totalThere, sizes)));
+  const self = grades(found.map((row) => zScore(row.selfHere, row.selfThere, sizes) / own[row.id]));
+  const total = grades(found.map((row) => zScore(row.totalHere, row.totalThere, sizes) / all[row.id]));
   const isSelf = order === 'self';
   found.forEach((row, at) => {
     const [hereNs, thereNs] = isSelf ? [row.selfHere, row.selfThere] : [row.totalHere, row.totalThere];

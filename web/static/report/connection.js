@@ -69,7 +69,7 @@ async function answers(clock, isJoined) {
 async function unpack() {
   if (data.format !== FORMAT) throw new Error('The report is of another version of flametap.');
   const names = await part('names');
-  const compared = data.compared ? { ...data.compared, trees: {} } : null;
+  const compared = data.compared ? { ...data.compared, trees: {}, spreads: await part('spreads') } : null;
   return new Answers({}, names.functions, names.line_files, names.line_tiers, compared);
 }
 

@@ -104,6 +104,9 @@ def test_page_in_one_file_has_both_sides(before: str, after: str, tmp_path: Path
     here, there = report.sides("cpu")
     assert here["main", "match"] > 1.2 * there["main", "match"]
     assert report.data["compared"]["lengths_ns"] == [40_000_000_000] * 2
+    own, total = report.part("spreads")["cpu"]
+    assert len(own) == len(total) == len(report.names["functions"]["name"])
+    assert all(1 <= each < 3 for each in (*own, *total))
 
 
 @pytest.mark.parametrize(

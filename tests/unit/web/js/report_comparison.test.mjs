@@ -25,8 +25,11 @@ const plain = () => new Tree(packed([[1, 1, 1, 0], [0, 1, 2, 4], HERE.filter((_,
 const NAMES = ['main', 'slow', 'gone', 'leaf'];
 const columns = { name: NAMES, full_name: NAMES, module: NAMES.map(() => 'prog'), file: NAMES, kind: NAMES.map(() => 'native') };
 
-function answers() {
-  const compared = { trees: { cpu: joined() }, sample_ns: { cpu: 10 * MS }, lengths_ns: [2000 * MS, 1000 * MS] };
+const EVEN = NAMES.map(() => 1);
+
+function answers(total = EVEN) {
+  const spreads = { cpu: [EVEN, total] };
+  const compared = { trees: { cpu: joined() }, sample_ns: { cpu: 10 * MS }, spreads, lengths_ns: [2000 * MS, 1000 * MS] };
   return new Answers({ cpu: plain() }, columns, [''], [''], compared);
 }
 
@@ -64,6 +67,12 @@ test('a view has the weights of both sides', () => {
   assert.deepEqual(table.rows.total_here, [900, 0, 1000, 200].map((ms) => ms * MS));
   assert.deepEqual(table.rows.total_there, [500, 400, 1000, 200].map((ms) => ms * MS));
   assert.deepEqual(table.rows.total_change, [2, -2, 0, 0]);
+});
+
+test('a function that varies more by chance is less sure', () => {
+  const { table } = answers([1, 3, 1, 1]).view(new URLSearchParams('clock=cpu&compare=file&table=total'));
+  const changes = Object.fromEntries(table.rows.name.map((name, at) => [name, table.rows.total_change[at]]));
+  assert.deepEqual(changes, { main: 0, slow: 0, gone: -2, leaf: 0 });
 });
 
 test('boxes as wide as in both, by time per second', () => {
