@@ -55,8 +55,8 @@ class KeptCode:
         table: its names.
         sources: the source of names of each module.
 
-    Raises:
-        ValueError: something in them makes no sense.
+    Attributes:
+        damage: what of the chunks made no sense, and was left out; "" for nothing.
     """
 
     def __init__(
@@ -65,18 +65,26 @@ class KeptCode:
         self._sources = sources
         self._texts: dict[tuple[str, str], SourceText] = {}
         self._listings: dict[tuple[Function, int], Chunk] = {}
-        functions, n_lines = table.functions, 0
+        self._n_lines = 0
+        self.damage = ""
+        functions = table.functions
         for chunk in chunks:
             if chunk.kind == TEXT:
-                for each in _list(chunk.facts.get("texts", [])):
-                    module, file, text = _text_of(each, MAX_LINES - n_lines)
-                    n_lines += len(text.lines or ())
-                    self._texts[module, file] = text
+                try:
+                    self._take_texts(chunk)
+                except ValueError as error:
+                    self.damage = str(error)
             elif chunk.kind == CODE:
                 match chunk.facts:
                     case {"function": int(number), "module": int(module_id)}:
                         if 0 <= number < len(functions):
                             self._listings[functions[number], module_id] = chunk
+
+    def _take_texts(self, chunk: Chunk) -> None:
+        for each in _list(chunk.facts.get("texts", [])):
+            module, file, text = _text_of(each, MAX_LINES - self._n_lines)
+            self._n_lines += len(text.lines or ())
+            self._texts[module, file] = text
 
     def sources(self) -> list[SymbolSource]:
         """See ``CodeSource.sources``."""

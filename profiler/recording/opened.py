@@ -64,10 +64,9 @@ def _opened(file: BinaryIO, path: str) -> Recording:
     is_long = os.fstat(file.fileno()).st_size > STORED_BYTES
     loaded = load(file, path, (CODE, TEXT), stored=is_long)
     status = loaded.status
-    try:
-        code = KeptCode(loaded.others, loaded.table, status.symbols)
-    except ValueError as error:
-        raise InputError(f"{path} is damaged: {error}", "record again") from error
+    code = KeptCode(loaded.others, loaded.table, status.symbols)
+    if code.damage:
+        status.notes.append(f"source texts are missing, as the file is damaged: {code.damage}")
     process = Process(loaded.profile, loaded.table, code)
     found = Recording(process, lambda: status, Revision(lambda: status.revision), loaded.meta)
     whole = os.path.abspath(path)
