@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -61,6 +62,7 @@ def test_page_switches_between_files(open_page: Callable[..., Page]) -> None:
     switch(page, "tuesday")
     expect(page.locator("#files-button")).to_have_text("tuesday.flametap")
     page.wait_for_function(HEAVIEST, arg="match")
+    expect(page).to_have_title(re.compile("^tuesday.flametap · "))
     kept = page.evaluate("location.hash")
     assert kept == "#clock=wall&zoom=main@prog&shape=chains&q=emit"
     page.reload()

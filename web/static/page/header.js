@@ -41,7 +41,9 @@ export class Header {
     byId('program').title = status.command;
     // A recording that was merged from several processes has no process id.
     setText(byId('pid'), status.pid ? `pid ${status.pid}` : '');
-    document.title = `${status.pid ? `${name} (${status.pid})` : name} · flametap`;
+    const file = document.getElementById('files-name')?.textContent; // of one recording among others
+    const parts = [file, status.pid ? `${name} (${status.pid})` : name, 'flametap'];
+    document.title = parts.filter(Boolean).join(' · ');
     this.showLine();
   }
 
