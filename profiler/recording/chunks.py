@@ -28,8 +28,12 @@ CHUNK = struct.Struct("<4sIIII")
 MAX_CHUNK_BYTES = 1 << 26
 MAX_COUNT = 1 << 24  # of numbers in a column: some take a byte in a file, and eight in memory
 DTYPES = ("<i8", "<u8", "<i4", "<u4", "<i2", "<u2", "|u1")
+_LIMITS = [
+    (text, int(np.iinfo(text).min), int(np.iinfo(text).max))
+    for text in ("|u1", "<u2", "<i2", "<u4", "<i4", "<i8", "<u8")
+]
 _ALIGNMENT = 8
-_LEVEL = 3  # of zstd: higher ones take more time than a recording may
+_LEVEL = 2  # of zstd: higher ones take more time than a recording may
 _COUNT = struct.Struct("<I")
 
 Columns = Mapping[str, npt.NDArray[Any]]
@@ -74,9 +78,8 @@ def narrow(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if not len(column):
         return column.astype("|u1")
     least, most = int(column.min()), int(column.max())
-    for text in ("|u1", "<u2", "<i2", "<u4", "<i4", "<i8", "<u8"):
-        limits = np.iinfo(text)
-        if limits.min <= least and most <= limits.max:
+    for text, lowest, highest in _LIMITS:
+        if lowest <= least and most <= highest:
             return column.astype(text)
     raise ValueError("a column is not of integers")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import operator
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any, BinaryIO
@@ -203,4 +204,7 @@ def names_chunk(gains: NameGains) -> Chunk:
 
 
 def _fields(values: Sequence[Function | Module | Thread]) -> list[list[Any]]:
-    return [list(dataclasses.astuple(each)) for each in values]
+    if not values:
+        return []
+    get = operator.attrgetter(*(each.name for each in dataclasses.fields(values[0])))
+    return [list(get(each)) for each in values]

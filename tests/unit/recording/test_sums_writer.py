@@ -175,14 +175,14 @@ def test_time_in_which_nothing_ends_is_of_no_node(
 def test_node_is_made_where_next_to_nothing_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sums_writer, "NODE_BYTES", 5_000)
+    monkeypatch.setattr(sums_writer, "NODE_BYTES", 4_000)
     made = Written()
     made.step(20, [(1, 0, 5)], [(2, 0, 10)])
     for at in range(100, 10_000, 100):
         made.step(at, [(1, at - 90, 5)] if at % 500 == 0 else [])
     sizes = [each["bytes"] for each in made.nodes()]
     assert len(sizes) > 3
-    assert max(sizes) < 6_000
+    assert max(sizes) < 5_000
     check_same(finish(made, tmp_path / "a.flametap"), monkeypatch)
 
 
