@@ -3,12 +3,13 @@
  * stopped leaves nothing running in the target. The host writes the time into the ring several times a second.
  *
  * Only time in which the agent itself could run counts: while the target was stopped or frozen, or the machine was
- * suspended, the host could not be observed. So each check adds at most SILENCE_STEP_NS.
+ * suspended, the host could not be observed. Where this thread waits long for a CPU, so does the host. So each check adds
+ * at most SILENCE_STEP_NS.
  *
  * Context: the JS thread before sampling has begun, the sampler thread from then on.
  */
 
-#define SILENCE_STEP_NS 500000000ULL      /* five times the longest time between two checks (SLEEP_SLICE_NS) */
+#define SILENCE_STEP_NS 150000000ULL      /* half more than the longest time between two checks (SLEEP_SLICE_NS) */
 
 /* Return 1 if the host has given no sign of life for HOST_SILENCE_NS. Call this several times a second. */
 static u32 host_is_silent(struct agent *a, u64 now_ns)

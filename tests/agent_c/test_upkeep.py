@@ -43,6 +43,10 @@ def test_beats_keep_it_alive(cases: dict[str, list[int]]) -> None:
     assert cases["never_silent"] == [0]
 
 
+def test_where_it_waits_long_for_a_cpu_the_host_has_more_time(cases: dict[str, list[int]]) -> None:
+    assert cases["machine_is_overloaded"] == [4 * HOST_SILENCE_NS]
+
+
 def test_time_in_which_it_stood_still_itself_hardly_counts(cases: dict[str, list[int]]) -> None:
     assert cases["target_was_stopped_for_a_minute"] == [0]
 

@@ -341,6 +341,7 @@ int main(void)
     printf("silent_at_low_rate %llu\n", silent_after(100000000, 0, 100));
     printf("silent_after_ten_seconds %llu\n", silent_after(10000000, 1000, 2000));
     printf("never_silent %llu\n", silent_after(10000000, 1000, 1000));
+    printf("machine_is_overloaded %llu\n", silent_after(600000000, 0, 100));
     printf("target_was_stopped_for_a_minute %llu\n", silent_after(60000000000ULL, 0, 5));
 
     agent_reset(1000, 10000);
