@@ -17,7 +17,6 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any, BinaryIO
 
-import numpy as np
 import orjson
 
 from ..model import Clock
@@ -109,7 +108,7 @@ def _spreads(compared: Compared, packed: PackedTrees) -> dict[str, list[list[flo
     """Return by clock the spreads of own and total weights, by function as packed."""
     return {
         clock.value: [
-            np.round(each, 3).tolist() for each in spreads(packed.ids, compared.sample_ns[clock])
+            each.round(3).tolist() for each in spreads(packed.ids, compared.sample_ns[clock])
         ]
         for clock, spreads in compared.spreads.items()
     }
