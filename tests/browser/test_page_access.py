@@ -85,6 +85,22 @@ def test_axe_finds_nothing(open_page: Callable[..., Page], scheme: str, width: i
     assert not problems, json.dumps(problems, indent=1)
 
 
+def test_filter_of_threads_is_asked_for_whatever_comes_meanwhile(page: Page) -> None:
+    """New numbers of the rows, and the list that scrolls because it has fewer."""
+    page.locator("#threads-button").click()
+    rows = page.locator("#threads-rows .thread-row")
+    expect(rows.nth(1)).to_be_visible()
+    page.evaluate("() => { document.getElementById('threads-filter').value = 'worker-1'; }")
+    page.wait_for_timeout(1_000)  # for a status or two
+    page.evaluate(
+        """() => {
+          document.getElementById('threads-filter').dispatchEvent(new Event('input'));
+          document.getElementById('threads-list').dispatchEvent(new Event('scroll'));
+        }"""
+    )
+    expect(rows).to_have_text([re.compile("worker-1")])
+
+
 def test_everything_is_done_by_keyboard_alone(page: Page) -> None:
     keyboard = page.keyboard
     tab_to(page, "#clock [data-value=wall]")

@@ -35,6 +35,7 @@ export class Threads {
     this.sort = 'weight';
     this.names = new Map(); // thread id → "name (tid)" of chosen threads
     this.isMoving = false; // rows at another place were asked for
+    this.wanted = ''; // the filter of the rows
     this.forget();
     this.list = new VirtualList(partsOf('threads'), {
       rowHeight: () => Math.round((matchMedia('(pointer: coarse)').matches ? 44 : 32) * rem()),
@@ -50,8 +51,8 @@ export class Threads {
     byId('threads-matching').addEventListener('click', () => this.onChoose(parseThreads(this.answer.matching_ids)));
     byId('threads-close').addEventListener('click', () => this.close());
     this.filter.addEventListener('input', () => {
-      clearTimeout(this.timer);
-      this.timer = setTimeout(() => this.begin(), TYPING_GAP_MS);
+      clearTimeout(this.typing);
+      this.typing = setTimeout(() => this.begin(), TYPING_GAP_MS);
     });
     this.groups.addEventListener('change', () => this.begin());
     byId('threads-titles').addEventListener('click', (event) => {
@@ -140,13 +141,14 @@ export class Threads {
 
   /** Asks for the list anew, from its top: another order, filter or grouping. */
   begin() {
+    this.wanted = this.filter.value; // while more is typed, the rows that are shown have new numbers
     this.list.scroller.scrollTop = 0;
     this.ask(0, { isOther: true });
   }
 
   scrolled() {
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => {
+    clearTimeout(this.scrolling);
+    this.scrolling = setTimeout(() => {
       const [first, end] = this.list.inSight(5);
       if (first >= this.first && end <= this.first + this.rows.length) return;
       this.ask(Math.max(0, Math.floor((first + end - WINDOW) / 2)), { isOther: true });
@@ -167,7 +169,7 @@ export class Threads {
     const query = new URLSearchParams({ offset, limit: ids ? 0 : WINDOW });
     query.set('sort', this.sort === 'weight' ? this.clock : this.sort);
     if (this.range) query.set('range', this.range);
-    if (this.filter.value) query.set('filter', this.filter.value);
+    if (this.wanted) query.set('filter', this.wanted);
     if (this.groups.checked) query.set('group', 1);
     if (ids) query.set('ids', ids.join(','));
     let answer;
@@ -218,7 +220,7 @@ export class Threads {
       else title.removeAttribute('aria-sort');
     }
     const { matching, error } = answer;
-    const hasFilter = Boolean(this.filter.value) && matching !== undefined;
+    const hasFilter = Boolean(this.wanted) && matching !== undefined;
     byId('threads-matching').hidden = !hasFilter || !matching;
     setText(byId('threads-matching'), matching === 1 ? 'Show this one' : `Show these ${formatCount(matching ?? 0)}`);
     this.filter.setAttribute('aria-invalid', String(Boolean(error)));
