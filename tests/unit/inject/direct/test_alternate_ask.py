@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
-from tests.support.running import wait_until
 
 from flametap.inject.direct.alternate_ask import AlternateAsk
 from flametap.inject.direct.divert import Result
 from flametap.wire import control_abi as abi
+from running import wait_until
 
 SIGURG_BIT = 1 << (signal.SIGURG - 1)
 NOWHERE = range(16, 32)
