@@ -48,8 +48,6 @@ width_of=here|both (see comparing.py; fileN is recording N, ``file`` the first o
 POST settings {"rate_hz": number, "budget_percent": number} → the same. The latter is of one core,
               0 for no limit. 400 if one is out of bounds
 
-POST leaving  {"page": its own name, "stay": bool} → {"leaving": bool}: whether flametap is
-              ending, and whether the page wants it to stay to save (farewell.py)
 
 Errors are {"error": "one line"} with status 400, 403, 404, 413, 415 or 503 (too many streams). 500
 is a fault of ours; the page shows it, and the traceback goes to the log at level DEBUG.
@@ -86,7 +84,6 @@ from .encode_code import encode_instructions, encode_lines, encode_symbols
 from .encode_gil import encode_holders
 from .encode_locks import encode_locks
 from .encode_threads import encode_threads
-from .farewell import Farewell
 from .lane_query import parse_heat_query, parse_lane_query
 from .recordings import Recordings, Shown
 from .thread_query import parse_thread_query
@@ -117,7 +114,6 @@ class Service:
     closing: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
-        self.farewell = Farewell()
         self.streams = 0  # open ones
         self._streams_lock = threading.Lock()
 
@@ -261,7 +257,7 @@ def blueprint(service: Service) -> Blueprint:
         selection = parse_selection(args, shown.threads.get)
         return shown.exports.response(args.get("format", ""), selection, shape_of(args))
 
-    add_controls(api, service.controls, service.farewell)
+    add_controls(api, service.controls)
 
     @api.errorhandler(FlametapError)
     def refused(error: FlametapError) -> Response:

@@ -11,13 +11,11 @@ from flask.typing import ResponseReturnValue
 from flametap.errors import UsageError
 
 from .control_types import Controls
-from .farewell import Farewell
 
-MAX_PAGE_CHARS = 64
 SETTINGS = ("rate_hz", "budget_percent")
 
 
-def add_controls(api: Blueprint, controls: Controls | None, farewell: Farewell) -> None:
+def add_controls(api: Blueprint, controls: Controls | None) -> None:
     """Add the routes. Without controls, those that change a recorder refuse."""
 
     def recorder() -> Controls:
@@ -42,14 +40,6 @@ def add_controls(api: Blueprint, controls: Controls | None, farewell: Farewell) 
             abort(400, f"the body must have the numbers {' and '.join(SETTINGS)}")
         recorder().set_sampling(*numbers)
         return jsonify(dict(zip(SETTINGS, numbers, strict=True)))
-
-    @api.post("/leaving")
-    def leaving() -> ResponseReturnValue:
-        body = json_body()
-        page, stay = body.get("page"), body.get("stay")
-        if not isinstance(page, str) or len(page) > MAX_PAGE_CHARS or not isinstance(stay, bool):
-            abort(400, 'the body must be {"page": "a name of its own", "stay": true or false}')
-        return jsonify({"leaving": farewell.ask(page, stay)})
 
 
 def json_body() -> dict[str, Any]:

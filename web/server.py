@@ -11,7 +11,6 @@ import io
 import ipaddress
 import socket
 import threading
-from collections.abc import Callable
 from typing import Any
 
 from flask import Flask
@@ -87,14 +86,6 @@ class Server:
         self._answering: set[socket.socket] = set()
         self._changed = threading.Condition()  # of the set
         self._gate = Gate(self._wsgi.socket, key.is_in, self._serve)
-
-    def linger(self, is_impatient: Callable[[], bool]) -> None:
-        """Let open pages ask their users whether to save the recording; return soon without any.
-
-        Args:
-            is_impatient: True if the user does not want to wait.
-        """
-        self._service.farewell.wait(self._service.streams > 0, is_impatient)
 
     def close(self) -> None:
         """Tell the pages that the server closes, and free the port. Safe to call twice."""

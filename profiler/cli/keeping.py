@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import OutputError
 from ..linux import procfs
 from ..linux.command_line import program_name
-from .outputs import Output
+from .outputs import DEFAULT_OUTPUT, Output
 from .progress import Progress
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ def keeping(
     *,
     with_sources: bool = True,
     keep_s: float | None = None,
-    for_page: bool = False,
 ) -> Iterator[None]:
     """Keep a recording that has not begun in the file that ``outputs`` names, if one does.
 
@@ -39,23 +38,21 @@ def keeping(
         outputs: of the command.
         with_sources: False leaves out source texts, and the arguments of the program.
         keep_s: keep only the last so many seconds, and write the file at the end; None for all.
-        for_page: else keep it in a temporary file, of which a page can save a copy.
 
     Raises:
         OutputError: it cannot be written.
     """
     output = next(filter(is_kept, outputs), None)
     if output is None:
-        with _temporary(capture, with_sources) if for_page else contextlib.nullcontext():
-            yield
+        yield
         return
     if keep_s is not None:
-        with _temporary(capture, with_sources, keep_s):
+        with _keeping_last(capture, keep_s, with_sources=with_sources):
             yield
         return
     from ..export import destination
 
-    path = output.path_for(_program(capture.pid), capture.pid, time.time())
+    path = _path_for(capture, output)
     capture.keep_in(destination.open_new(path), path, with_sources=with_sources)
     try:
         yield
@@ -68,34 +65,79 @@ def keeping(
 
 
 @contextlib.contextmanager
-def _temporary(capture: Capture, with_sources: bool, keep_s: float | None = None) -> Iterator[None]:
-    """Keep a recording, or the last part of it, in a file that is removed at the end.
+def keeping_for_page(
+    capture: Capture, outputs: Sequence[Output], progress: Progress, *, with_sources: bool
+) -> Iterator[None]:
+    """Keep a recording that has not begun, so that its page can save all of it.
+
+    Without any output, it is in the temporary folder, and stays there if ``progress`` says so.
+
+    Args:
+        capture: of the recording.
+        outputs: of the command.
+        progress: told at the end where it is.
+        with_sources: see ``keeping``.
 
     Raises:
-        OutputError: that cannot be, and only the last part is asked for.
+        OutputError: it cannot be written.
+    """
+    if any(map(is_kept, outputs)):
+        with keeping(capture, outputs, with_sources=with_sources):
+            yield
+        return
+    try:
+        folder = tempfile.mkdtemp(prefix="flametap-")
+    except OSError:  # the page can save other formats
+        yield
+        return
+    from ..export import RECORDING
+
+    stays = not outputs and not progress.is_quiet
+    is_whole = False
+    try:
+        path = os.path.join(folder, _path_for(capture, Output(DEFAULT_OUTPUT, RECORDING)))
+        capture.keep_in(open(path, "wb"), path, with_sources=with_sources)  # noqa: SIM115
+        yield
+        is_whole = True
+    finally:
+        keeper = capture.keeper
+        if keeper is not None and capture.profile.start_ns and stays:
+            progress.step(f"writing {keeper.path}")
+            keeper.finish(with_code=is_whole)
+            if keeper.error is not None:
+                progress.warn(keeper.error.message)
+            progress.say(f"the recording is in {keeper.path} ('flametap open' shows it)")
+        else:
+            if keeper is not None:
+                keeper.close()
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _keeping_last(capture: Capture, keep_s: float, *, with_sources: bool) -> Iterator[None]:
+    """Keep the last part of a recording in the temporary folder.
+
+    Raises:
+        OutputError: that cannot be.
     """
     try:
         folder = tempfile.mkdtemp(prefix="flametap-")
     except OSError as error:
-        if keep_s is not None:
-            raise OutputError(
-                f"no file can be made in the temporary folder: {error.strerror}",
-                "name another one: TMPDIR=FOLDER",
-            ) from error
-        yield
-        return
+        raise OutputError(
+            f"no file can be made in the temporary folder: {error.strerror}",
+            "name another one: TMPDIR=FOLDER",
+        ) from error
     try:
-        if keep_s is None:
-            path = os.path.join(folder, f"{capture.pid}.flametap")
-            file = open(path, "wb")  # noqa: SIM115 - closed by the keeper
-            capture.keep_in(file, path, with_sources=with_sources)
-        else:
-            capture.keep_last(folder, keep_s, with_sources=with_sources)
+        capture.keep_last(folder, keep_s, with_sources=with_sources)
         yield
     finally:
         if capture.keeper is not None:
             capture.keeper.close()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _path_for(capture: Capture, output: Output) -> str:
+    return output.path_for(_program(capture.pid), capture.pid, time.time())
 
 
 def _program(pid: int) -> str:

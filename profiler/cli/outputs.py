@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ..errors import UsageError
 
 STDOUT = "-"
+DEFAULT_OUTPUT = "%n-%p-%t.flametap"
 MAX_NAME = 60  # characters of a program's name
 
 

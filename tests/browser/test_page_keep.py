@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +12,6 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from flametap.model import Clock
-from flametap.web import farewell
 from flametap.web.server import Server, serve
 from made_server import MadeServer
 from page_probe import at, click_box, wait_for_revision, zoom_names
@@ -102,34 +100,6 @@ class TestOfARecording:
         report.wait_for_function("() => globalThis.flametap?.views.current?.zoom.path.length > 1")
         assert zoom_names(report) == zoom_names(page)
         expect(report.locator("#search")).to_have_value("Worker")
-
-    def test_page_is_asked_whether_to_save_when_flametap_ends(
-        self,
-        page: Page,
-        server: Server,
-        python: PythonServer,
-        tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
-        for name in ("FIRST_S", "GRACE_S", "RECENT_S", "STAY_S"):  # the browser may be slow
-            monkeypatch.setattr(farewell, name, 60.0)
-        python.has_ended = True
-        try:
-            page.wait_for_function("() => flametap.header.status?.state === 'ended'")
-            leaving = threading.Thread(target=server.linger, args=(lambda: False,))
-            leaving.start()
-            expect(page.locator("#farewell")).to_be_visible()
-            with page.expect_download() as saved:
-                page.locator('#farewell [data-format="html"]').click()
-            saved.value.save_as(tmp_path / "report.html")
-            expect(page.locator("#farewell-text")).to_contain_text("Saved flametap-python3.12-")
-            assert leaving.is_alive(), "flametap stays while the question is open"
-            page.locator("#farewell-no").click()
-            leaving.join(60)
-            assert not leaving.is_alive()
-        finally:
-            python.has_ended = False
-        assert "report-data" in (tmp_path / "report.html").read_text("utf-8")
 
     def test_export_that_fails_says_why(self, page: Page) -> None:
         page.route("**/api/export?*", lambda route: route.abort())

@@ -17,6 +17,7 @@ import pytest
 import cli
 import receipt
 from flametap.linux import procfs
+from flametap.recording.opened import open_recording
 from nightly import nightly
 from recording import capturing, stacks
 from running import Start, wait_until
@@ -52,7 +53,13 @@ def test_live_serves_the_page_until_ctrl_c(
         refusal.value.close()
         assert refusal.value.code == 403
         run.interrupt()
-        run.result().assert_saved()
+        result = run.result()
+        result.assert_saved()
+        left = re.search(r"the recording is in (\S+\.flametap)", result.stderr)
+        assert left, result.stderr
+        kept = open_recording(left[1])
+        assert (kept.status().pid, kept.status().state) == (target.pid, "ended")
+        assert "heavy" in {each.name for each in kept.functions}
     assert receipt.harm_after_settling(target.pid, before) == []
     target.finish()
 

@@ -72,7 +72,7 @@ def run(
 
 class Running:
     """A run that goes on: to be interrupted. Its output goes to files: nothing blocks on a full
-    pipe."""
+    pipe. What it leaves behind is in the same folder."""
 
     def __init__(self, folder: str, *arguments: object) -> None:
         self._stdout = Path(folder) / "flametap.stdout"
@@ -80,7 +80,11 @@ class Running:
         command = [*COMMAND, *_words(arguments)]
         with self._stdout.open("w") as stdout, self._stderr.open("w") as stderr:
             self.process = subprocess.Popen(
-                command, stdout=stdout, stderr=stderr, stdin=subprocess.DEVNULL
+                command,
+                stdout=stdout,
+                stderr=stderr,
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, "TMPDIR": folder},
             )
 
     def __enter__(self) -> Running:

@@ -25,7 +25,6 @@ import { learnFunctions, learnThreads } from './model/spelling.js';
 import { cssColor, followTheme, rem, theme, timelineStyle } from './page/appearance.js';
 import { announce, byId, choice } from './page/dom.js';
 import { Beside, shownTabs } from './page/beside.js';
-import { Farewell } from './page/farewell.js';
 import { Files } from './page/files.js';
 import { Freeze } from './page/freeze.js';
 import { Header } from './page/header.js';
@@ -114,7 +113,6 @@ const locks = new Locks(() => state, {
 const beside = new Beside(() => state, change);
 const save = new Save(() => state, graph, { status: () => feed.status, say });
 const settings = new Settings({ status: () => feed.status, changed: () => feed.ask(), say });
-const farewell = new Farewell({ save: (format) => save.saveExport(format, 'whole') });
 const freeze = new Freeze(() => state, { status: () => feed.status, change });
 const files = new Files(() => state);
 const codes = new CodeOpener(() => state, { code, graph, quality });
@@ -320,7 +318,6 @@ const feed = new Feed({
   status(status) {
     header.update(status);
     freeze.update();
-    farewell.update(status);
     if (views.current) empty.show(views.current, state, feed.status);
     views.news(status.revision);
     timeline.news(status);

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
-import signal
+import tempfile
 import types
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import pytest
 
+import wire
+from flametap.capture.keeper import Keeper
 from flametap.cli.commands import live as command
+from flametap.cli.keeping import keeping_for_page
 from flametap.cli.main import run
+from flametap.cli.outputs import Output
+from flametap.cli.progress import Progress
 from flametap.cli.signals import Interrupts
-from profiles import small_profile
+from flametap.recording.names.table import SymbolTable
+from flametap.recording.opened import open_recording
+from flametap.recording.profile.store import Profile
+from profiles import apply, small_profile
 from recordings import recorded
 
 
@@ -44,7 +53,7 @@ def test_page_stays_unless_it_is_to_end(
     monkeypatch.setattr("flametap.cli.start.prepared", nothing)
     monkeypatch.setattr("flametap.cli.start.start", lambda *_: None)
     monkeypatch.setattr(command, "verified", nothing)
-    monkeypatch.setattr(command, "keeping", nothing)
+    monkeypatch.setattr(command, "keeping_for_page", nothing)
     monkeypatch.setattr(command, "watch", lambda *arguments: limits.append(arguments[3]))
     monkeypatch.setattr(command, "finish", lambda *_, **__: 0)
     monkeypatch.setattr(Interrupts, "wait", wait)
@@ -55,34 +64,52 @@ def test_page_stays_unless_it_is_to_end(
     assert (len(waits), limits, closed) == (waited, [10], [True])
 
 
+class Keeping:
+    """A capture that is kept in a file."""
+
+    pid = os.getpid()
+    keeper: Keeper | None = None
+
+    def __init__(self) -> None:
+        self.recording = recorded(Profile(), SymbolTable())
+        self.profile = self.recording.process.profile
+
+    def keep_in(self, file: BinaryIO, path: str, *, with_sources: bool) -> None:
+        self.keeper = Keeper(file, path, self.recording, with_sources=with_sources)
+
+
 @pytest.mark.parametrize(
-    ("number", "options", "lingers"),
-    [(signal.SIGINT, [], 1), (signal.SIGTERM, [], 0), (signal.SIGINT, ["-o", "OUTPUT"], 0)],
+    ("has_samples", "is_quiet", "outputs", "stays"),
+    [
+        (True, False, [], True),
+        (False, False, [], False),
+        (True, True, [], False),
+        (True, False, [Output("out.folded", "folded")], False),
+    ],
 )
-def test_page_may_save_after_ctrl_c_unless_a_file_is_written(
+def test_recording_is_left_behind(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
-    number: signal.Signals,
-    options: list[str],
-    lingers: int,
+    has_samples: bool,
+    is_quiet: bool,
+    outputs: list[Output],
+    stays: bool,
 ) -> None:
-    asked: list[Any] = []
-
-    def watch(capture: object, interrupts: Interrupts, *_: object) -> None:
-        os.kill(os.getpid(), number)
-        interrupts.wait(10)
-
-    server = types.SimpleNamespace(
-        url="http://page", is_exposed=False, close=lambda: None, linger=asked.append
-    )
-    monkeypatch.setattr("flametap.web.server.serve", lambda *_, **__: server)
-    monkeypatch.setattr("flametap.cli.start.prepared", nothing)
-    monkeypatch.setattr("flametap.cli.start.start", lambda *_: None)
-    monkeypatch.setattr(command, "verified", nothing)
-    monkeypatch.setattr(command, "keeping", nothing)
-    monkeypatch.setattr(command, "watch", watch)
-    monkeypatch.setattr(command, "finish", lambda *_, **__: 0)
-    named = [str(tmp_path / "out.folded") if word == "OUTPUT" else word for word in options]
-    assert run(["1", "--no-open", *named]) == 0
-    assert len(asked) == lingers
-    assert not any(is_impatient() for is_impatient in asked)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    capture, told = Keeping(), io.StringIO()
+    progress = Progress(quiet=is_quiet, stream=told)
+    with keeping_for_page(cast(Any, capture), outputs, progress, with_sources=True):
+        if has_samples:
+            apply(
+                capture.profile,
+                10**9,
+                threads=[wire.thread(1, 101, "main")],
+                traces=[wire.trace(1, [wire.frame(0, 0x1000)])],
+                intervals=[wire.interval(1, 1, 1_000, 5_000, 4_000)],
+            )
+    left = list(tmp_path.rglob("*.flametap"))
+    assert len(left) == stays
+    assert len(list(tmp_path.iterdir())) == stays
+    for path in left:
+        assert str(path) in told.getvalue()
+        assert open_recording(str(path)).process.profile.samples == 1
