@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from ..errors import OutputError, UsageError
 from . import destination
+from .compression import compressing, uncompressed_name
 
 if TYPE_CHECKING:
     from .request import ExportRequest
@@ -27,6 +28,7 @@ class Format:
     label: str = ""
     about: str = ""  # what it is good for, for the page's menu
     mimetype: str = "application/octet-stream"
+    is_compressed: bool = False  # by itself
 
 
 def _writer(name: str) -> Callable[[ExportRequest, BinaryIO], None]:
@@ -72,6 +74,20 @@ FORMATS: dict[str, Format] = {
         "for profiler.firefox.com: each thread in order of time, with its CPU use",
         "application/json",
     ),
+    "pprof": Format(
+        (".pb.gz", ".pprof"),
+        _writer("pprof"),
+        "pprof",
+        "for go tool pprof, Grafana, Pyroscope: all clocks, each thread, inlined lines",
+        is_compressed=True,
+    ),
+    "sqlite": Format(
+        (".sqlite", ".db"),
+        _writer("sqlite"),
+        "SQLite",
+        "a database of threads, stacks and intervals, for questions that no view answers",
+        "application/vnd.sqlite3",
+    ),
     "folded": Format(
         (".folded", ".collapsed"),
         _writer("folded"),
@@ -94,7 +110,8 @@ def format_for(path: str, explicit: str | None = None) -> str:
     ``RECORDING``.
 
     Args:
-        path: the output. Its extension decides; standard output ("-") is folded.
+        path: the output. Its extension decides, before .gz or .zst; standard output ("-") is
+            folded.
         explicit: the format that the user requested, or one of ``SYNONYMS``; it has priority.
 
     Raises:
@@ -115,9 +132,10 @@ def format_for(path: str, explicit: str | None = None) -> str:
         return "folded"
     if path.lower().endswith(RECORDING_EXTENSION):
         return RECORDING
-    for name, entry in FORMATS.items():
-        if path.lower().endswith(entry.extensions):
-            return name
+    for spelling in (path, uncompressed_name(path)):
+        for name, entry in FORMATS.items():
+            if spelling.lower().endswith(entry.extensions):
+                return name
     raise UsageError(
         f"{path} has no extension of a known format", f"choose one with -f; formats are {known}"
     )
@@ -129,15 +147,20 @@ def write_file(path: str, format_name: str, request: ExportRequest) -> None:
     See ``destination.write``.
 
     Args:
-        path: the file; "-" is standard output.
+        path: the file; "-" is standard output. It is compressed if its name ends in .gz or .zst.
         format_name: a key of :data:`FORMATS`.
         request: what to write.
 
     Raises:
         OutputError: the file cannot be written.
     """
-    write = FORMATS[format_name].write
-    write_with(path, lambda file: write(request, file))
+    entry = FORMATS[format_name]
+
+    def write(file: BinaryIO) -> None:
+        with compressing("" if entry.is_compressed else path, file) as packing:
+            entry.write(request, packing)
+
+    write_with(path, write)
 
 
 def write_with(path: str, write: Callable[[BinaryIO], None]) -> None:

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from ..model import FrameKind, Function, Thread
 from ..recording.profile.leaves import LeafWeights
-from ..recording.profile.stacks import ROOT, TRUNCATED
+from ..recording.profile.stacks import NO_ADDRESS, ROOT, TRUNCATED
 from ..tree.calltree import CallTree
 from ..tree.own_frames import SYNTHETIC, syscall_function
-from ..tree.shown_frames import StackReader
+from ..tree.shown_frames import Call, StackReader
 from .request import ExportRequest
 
 FrameKey = tuple[int, int]
@@ -39,20 +39,30 @@ class LeafStacks:
 
     def keys(self, node: int, sysno: int) -> list[FrameKey] | None:
         """Return the frames of a leaf's stack, root first; None: it does not count."""
-        keys: list[FrameKey] = []
+        calls = self.calls(node, sysno)
+        if calls is None:
+            return None
+        places = (place for _, places in calls for place in places)
+        return [(function, self._line(function, line)) for function, line, _ in places]
+
+    def calls(self, node: int, sysno: int) -> list[Call] | None:
+        """Return the frames of a leaf's stack by address, root first; None: it does not count.
+
+        With a shape, frames have no address, and no line.
+        """
+        found: list[Call] = []
         if sysno < 0 and node > TRUNCATED:
             sysno = self._kernel.get(self._stacks.address(node), -1)
         root = self._stacks.root(node)
         if root != ROOT:
-            keys.append((self._names.function_id(SYNTHETIC[root]), 0))
-        places = self._stacks.places(node, or_innermost=sysno < 0)
-        keys += [(function, self._line(function, line)) for function, line, _ in places]
+            found.append(_own(self._names.function_id(SYNTHETIC[root])))
+        found += self._stacks.calls(node, or_innermost=sysno < 0)
         if sysno >= 0:
-            keys.append((self._names.function_id(syscall_function(sysno)), 0))
+            found.append(_own(self._names.function_id(syscall_function(sysno))))
         if self._shaped is None:
-            return keys
-        shaped = self._shaped([function for function, _ in keys])
-        return None if shaped is None else [(function, 0) for function in shaped]
+            return found
+        shaped = self._shaped([place[0] for _, places in found for place in places])
+        return None if shaped is None else [_own(function) for function in shaped]
 
     def function(self, key: FrameKey) -> Function:
         """Return the function of a frame."""
@@ -67,6 +77,10 @@ class LeafStacks:
     def _line(self, function_id: int, line: int) -> int:
         is_python = self._names.functions[function_id].kind is FrameKind.PYTHON
         return line if self._has_lines and is_python else 0
+
+
+def _own(function: int) -> Call:
+    return NO_ADDRESS, ((function, 0, 0),)
 
 
 def leaves_of(request: ExportRequest, thread_ids: frozenset[int] | None) -> LeafWeights:

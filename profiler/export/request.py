@@ -102,6 +102,14 @@ class ExportRequest:
         return self.selection.between(self.profile.start_ns, self.profile.now_ns)
 
     @property
+    def duration_ns(self) -> int:
+        """The length of what is counted."""
+        t0_ns, t1_ns = self.between_ns
+        start_ns = self.profile.start_ns if t0_ns is None else t0_ns
+        end_ns = self.profile.now_ns if t1_ns is None else min(t1_ns, self.profile.now_ns)
+        return max(0, end_ns - start_ns)
+
+    @property
     def program(self) -> str:
         """The program's name, without folders and arguments; "" if it is unknown."""
         command = self.status.command

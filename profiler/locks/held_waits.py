@@ -41,6 +41,11 @@ class HeldWaits:
         some = rows.wall_ns > 0
         return rows.take(some), lock[some]
 
+    def with_holder(self) -> tuple[Block, npt.NDArray[Any]]:
+        """Return the waits whose holder is known, and the ``thread_id`` of each holder."""
+        rows, holder_id = self._with_lock("holder_id")
+        return self._intervals.part(rows), holder_id
+
     def last(self) -> dict[int, tuple[int, int]]:
         """Return for each thread that waited to the end of the recording who held its lock then.
 

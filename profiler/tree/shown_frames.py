@@ -31,6 +31,12 @@ from .own_frames import (
     SYNTHETIC,
 )
 
+Place = tuple[int, int, int]
+"""A function id, a line, and the index of the line's file."""
+
+Call = tuple[int, tuple[Place, ...]]
+"""An address id, and its frames, root first: a function, and those that are inlined there."""
+
 Bools = npt.NDArray[np.bool_]
 Int32s = npt.NDArray[np.int32]
 
@@ -210,22 +216,28 @@ class StackReader:
             node = self._parent[node]
         return node
 
-    def places(self, node: int, *, or_innermost: bool = True) -> list[tuple[int, int, int]]:
+    def places(self, node: int, *, or_innermost: bool = True) -> list[Place]:
         """Return the shown frames of the stack that ends in a node, root first.
-
-        Each is a function id, a line, and the index of the line's file.
 
         Args:
             node: of the trie.
             or_innermost: of a stack without any shown frame, return the innermost one.
         """
+        calls = self.calls(node, or_innermost=or_innermost)
+        return [place for _, places in calls for place in places]
+
+    def calls(self, node: int, *, or_innermost: bool = True) -> list[Call]:
+        """Return the same by address.
+
+        Frames that a tail call has lost, and those that are added, have none (``NO_ADDRESS``).
+        """
         shown = self._shown
         pool, lift = shown.pool, 0
-        found: list[tuple[int, int, int]] = []
+        found: list[Call] = []
         if shown.has_others and shown.is_other[node]:
             lift = shown.n_addresses
             if shown.other_root >= 0:
-                found.append((shown.other_root, 0, 0))
+                found.append((NO_ADDRESS, ((shown.other_root, 0, 0),)))
         leaf, addresses = node, []
         while node > TRUNCATED:
             addresses.append(self._address[node] + lift)
@@ -233,11 +245,16 @@ class StackReader:
         caller = NO_ADDRESS
         for address in reversed(addresses):
             if caller >= 0:
-                found += _slice(pool, pool.lost(caller, address))
+                lost = _slice(pool, pool.lost(caller, address))
+                if lost:
+                    found.append((NO_ADDRESS, lost))
             caller = address
-            found += _slice(pool, _range(pool, address))
+            places = _slice(pool, _range(pool, address))
+            if places:
+                found.append((address - lift, places))
         if not found and or_innermost and leaf > TRUNCATED:
-            found = _slice(shown.whole, _range(shown.whole, self._address[leaf]))[-1:]
+            address = self._address[leaf]
+            found.append((address, _slice(shown.whole, _range(shown.whole, address))[-1:]))
         return found
 
     def path(self, node: int) -> list[int]:
@@ -261,6 +278,6 @@ def _range(pool: FramePool, address: int) -> slice:
     return slice(pool.first[address], pool.first[address] + pool.count[address])
 
 
-def _slice(pool: FramePool, where: slice) -> list[tuple[int, int, int]]:
+def _slice(pool: FramePool, where: slice) -> tuple[Place, ...]:
     columns = pool.functions[where], pool.lines[where], pool.line_files[where]
-    return list(zip(*columns, strict=True))
+    return tuple(zip(*columns, strict=True))

@@ -4,8 +4,10 @@ as the exports hold them."""
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from flametap.export.request import ExportRequest
 from flametap.model import Clock
 from flametap.tree.selection import Selection
 from flametap.web.app import create_app
+from pprof_file import PprofFile
 from running import wait_until
 from stacks import read_folded
 
@@ -216,7 +219,34 @@ def firefox_stacks(shared: dict[str, Any]) -> list[tuple[str, ...]]:
     return found
 
 
+def _read_pprof(path: Path) -> Sums:
+    file = PprofFile(path.read_bytes())
+    return file.sums(file.default)
+
+
+def _read_sqlite(path: Path) -> Sums:
+    """By the clock in the file's name: the database has all of them."""
+    column = {"cpu": "cpu_ns", "wall": "wall_ns", "off-cpu": "off_cpu_ns"}[path.stem]
+    sums: Sums = defaultdict(Counter)
+    with closing(sqlite3.connect(path)) as database:
+        names = dict(database.execute("select function_id, name from functions"))
+        frames = dict(database.execute("select frame_id, function_id from frames"))
+        stacks: dict[int | None, tuple[str, ...]] = {None: ()}
+        for stack, caller, frame in database.execute(
+            "select stack_id, caller_id, frame_id from stacks order by depth"
+        ):
+            stacks[stack] = (*stacks[caller], names[frames[frame]])
+        for name, tid, stack, weight in database.execute(
+            f"select name, tid, stack_id, {column} from intervals join threads using (thread_id)"
+        ):
+            if weight:
+                sums[f"{name} ({tid})"][stacks[stack]] += weight
+    return dict(sums)
+
+
 READERS = {
+    "sqlite": Reader(_read_sqlite),
+    "pprof": Reader(_read_pprof),
     "firefox": Reader(_read_firefox),
     "html": Reader(_read_html),
     "speedscope": Reader(_read_speedscope),

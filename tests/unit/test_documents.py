@@ -32,6 +32,7 @@ ROOMS = [
     for name in (
         "analysis",
         "code",
+        "export",
         "locks",
         "recording",
         "recording/merge",

@@ -96,8 +96,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     ),
     # What people see.
     "export": (
-        *("analysis", "code", "errors", "model", "recording.profile", "recording"),
-        *("symbols.interpreters", "recording.names", "timeline", "tree", "version"),
+        *("analysis", "code", "errors", "linux", "locks", "model", "recording.profile"),
+        *("recording", "symbols.interpreters", "recording.names", "timeline", "tree", "version"),
     ),
     "web": (
         *("analysis", "code", "errors", "export", "locks", "model", "recording", "timeline"),
@@ -147,7 +147,7 @@ BELONGS_TO: dict[str, tuple[str, ...]] = {
     "werkzeug": ("web",),
     "jinja2": ("export.bundle",),
     "click": ("cli",),
-    "zstandard": ("recording",),
+    "zstandard": ("export.compression", "recording"),
     "numpy": (
         "wire",
         "recording",
@@ -157,8 +157,11 @@ BELONGS_TO: dict[str, tuple[str, ...]] = {
         "locks",
         "code",
         "analysis",
+        "export.cell_leaves",
         "export.firefox",
         "export.report_code",
+        "export.sqlite",
+        "export.time_rows",
     ),
     "capstone": ("symbols.object",),
     "elftools": ("symbols",),

@@ -19,8 +19,8 @@ from ..recording import write_outputs
 @click.argument("path", metavar="FILE")
 @output_options(
     "The file to write; may be given several times. - is stdout.",
-    "Format of the file: html, svg, speedscope, firefox or folded. Without it, the file's name"
-    " decides.",
+    "Format of the file: html, svg, speedscope, firefox, pprof, sqlite or folded. Without it, the"
+    " file's name decides.",
 )
 @click.option(
     "--shape",

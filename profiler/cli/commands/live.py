@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import signal
 from contextlib import nullcontext
 from typing import Any
 
@@ -13,7 +12,7 @@ from ...linux import heaps
 from .. import browser, start
 from ..attach_options import AttachOptions
 from ..frame_options import FrameOptions, gil_option
-from ..keeping import keeping
+from ..keeping import keeping_for_page
 from ..options import (
     duration_option,
     no_sources_option,
@@ -51,8 +50,8 @@ EXPOSED = (
 )
 @output_options(
     "Also write a file when the sampling ends, as `flametap record -o` does.",
-    "Format of the file of -o: flametap, html, svg, speedscope, firefox or folded. Without it,"
-    " its name decides.",
+    "Format of the file of -o: flametap, html, svg, speedscope, firefox, pprof, sqlite or folded."
+    " Without it, its name decides.",
 )
 @page_options
 @gil_option
@@ -91,7 +90,7 @@ def live(
             with (
                 verified(target, progress, how) as verification,
                 start.prepared(target, how, progress) as capture,
-                keeping(capture, planned, with_sources=with_sources, for_page=True),
+                keeping_for_page(capture, planned, progress, with_sources=with_sources),
             ):
                 from flametap.web.server import serve
 
@@ -122,11 +121,6 @@ def live(
                             progress.say("the page stays until Ctrl-C")
                             while not interrupts.wait(1.0):
                                 pass
-                        is_by_hand = interrupts.stop and interrupts.last is signal.SIGINT
-                        if is_by_hand and not planned:
-                            pressed = interrupts.count
-                            progress.step("an open page may save the recording (Ctrl-C ends now)")
-                            server.linger(lambda: interrupts.count > pressed)
                         return code
                 finally:
                     progress.clear()

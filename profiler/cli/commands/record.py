@@ -29,7 +29,7 @@ from ..options import (
     verify_option,
 )
 from ..output_options import OutputOptions, shown_options
-from ..outputs import Output, plan
+from ..outputs import DEFAULT_OUTPUT, Output, plan
 from ..progress import Progress
 from ..recording import POLL_S, finish, watch
 from ..signals import EXIT_CODE, Interrupted, Interrupts, leave
@@ -39,8 +39,6 @@ from ..verify import verified
 if TYPE_CHECKING:
     from ...capture.launch import Launched
     from ...capture.live import Capture
-
-DEFAULT_OUTPUT = "%n-%p-%t.flametap"
 
 
 PROGRAM = "flametap.program"  # key in the context's meta for the words after --
@@ -68,7 +66,7 @@ class WithProgram(click.Command):
     "The file to write; may be given several times. - is stdout; in the name, %n is the program, "
     f"%p the process id, %t the time.  [default: {DEFAULT_OUTPUT}]",
     "Format of the file: flametap (the whole recording, for `flametap open`), html, svg,"
-    " speedscope, firefox or folded. Without it, the file's name decides.",
+    " speedscope, firefox, pprof, sqlite or folded. Without it, the file's name decides.",
 )
 @click.option(
     "-i",

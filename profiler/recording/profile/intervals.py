@@ -276,19 +276,14 @@ class Intervals:
 
     def totals(self, clock: Clock) -> CellWeights:
         """Return the weight of each cell in the whole profile."""
-        weight = self._cells.sums(clock)
-        held = self._held()
-        state = self._cells.state_of(held["cell"])
-        np.add.at(weight, held["cell"], weigh(clock, state, held["wall_ns"], held["cpu_ns"]))
-        return self._weights(weight)
+        return self._weights(self.sums(clock))
 
     def samples(self, clock: Clock) -> CellWeights:
         """Return the number of stacks taken in each cell.
 
         CPU counts those of running threads, off-CPU the others, wall all.
         """
-        weight = self._cells.samples()
-        np.add.at(weight, self._open["cell"], self._open["samples"])
+        weight = self.sample_counts()
         if clock is not Clock.WALL:
             weight[(self._cells.state == ThreadState.RUNNING) != (clock is Clock.CPU)] = 0
         return self._weights(weight)
@@ -298,6 +293,24 @@ class Intervals:
 
         The CPU time of an interval that is only partly inside counts pro rata.
         """
+        return self._weights(self.sums_between(clock, t0_ns, t1_ns))
+
+    def sums(self, clock: Clock) -> Int64s:
+        """Return the weight of each cell in the whole profile, also of those that have none."""
+        weight = self._cells.sums(clock)
+        held = self._held()
+        state = self._cells.state_of(held["cell"])
+        np.add.at(weight, held["cell"], weigh(clock, state, held["wall_ns"], held["cpu_ns"]))
+        return weight
+
+    def sample_counts(self) -> Int64s:
+        """Return the number of stacks taken in each cell."""
+        counts = self._cells.samples()
+        np.add.at(counts, self._open["cell"], self._open["samples"])
+        return counts
+
+    def sums_between(self, clock: Clock, t0_ns: int, t1_ns: int) -> Int64s:
+        """Return the weight of each cell between two times; see ``span``."""
         weight = np.zeros(len(self._cells), np.int64)
         self._add_block(weight, clock, self._past.block(t0_ns, t1_ns))
         if self._stored is not None:
@@ -311,7 +324,7 @@ class Intervals:
         for rows in (self._tail[: self._n_tail], self._held()):
             self._add_block(weight, clock, cut(block_of(rows), t0_ns, t1_ns))
         weight[np.isin(self._cells.thread_id, self._hidden)] = 0
-        return self._weights(weight)
+        return weight
 
     def _add_block(self, weight: Int64s, clock: Clock, block: Block) -> None:
         # States are dear to find for ten million intervals, and matter for one clock only.

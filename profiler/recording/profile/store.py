@@ -27,6 +27,7 @@ from ...model import (
     ThreadInfo,
 )
 from ...wire.events import are_eval, raw_frames
+from .cell_times import CellTimes, take_cell_times
 from .intervals import CellWeights
 from .leaves import LeafWeights, leaf_of
 from .lock_intervals import LockIntervals, take_lock_intervals
@@ -219,6 +220,19 @@ class Profile(Tables):
             marks = self._stacks.stack_marks()[cells.stack]
             wanted &= are_holding(marks, cells.state, cells.sysno)
         return leaves.where(wanted)
+
+    def cell_times(self, t0_ns: int | None = None, t1_ns: int | None = None) -> CellTimes:
+        """Return the times of each thread and stack by all clocks, and what the thread did then.
+
+        Args:
+            t0_ns: start of the time range, as for ``leaf_weights``; None for the beginning.
+            t1_ns: end of the time range; None for the end.
+        """
+        between_ns = None
+        if t0_ns is not None or t1_ns is not None:
+            between_ns = t0_ns or 0, self.now_ns + 1 if t1_ns is None else t1_ns
+        with self._lock:
+            return take_cell_times(self._intervals, self._stacks, between_ns)
 
     def timelines(
         self,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 
 from flametap import export
 from flametap.errors import OutputError, UsageError
@@ -37,6 +40,9 @@ def request_of(selection: Selection = EVERYTHING, **options: Any) -> ExportReque
         ("report.HTML", None, "html"),
         ("profile.txt", "raw", "folded"),
         ("profile.svg", "flamegraph", "svg"),
+        ("out.folded.gz", None, "folded"),
+        ("OUT.SPEEDSCOPE.JSON.ZST", None, "speedscope"),
+        ("out.pb.gz", None, "pprof"),
     ],
 )
 def test_format_is_told_by_option_or_name(path: str, explicit: str | None, expected: str) -> None:
@@ -49,6 +55,26 @@ def test_format_that_cannot_be_told_lists_the_formats(path: str, explicit: str |
         format_for(path, explicit)
     assert "folded" in caught.value.hint
     assert "speedscope" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("ending", "unpack"),
+    [
+        (".gz", gzip.decompress),
+        (".zst", lambda data: zstandard.ZstdDecompressor().decompressobj().decompress(data)),
+    ],
+)
+def test_file_is_compressed_as_its_name_says(
+    tmp_path: Path, ending: str, unpack: Callable[[bytes], bytes]
+) -> None:
+    plain, packed = tmp_path / "out.folded", tmp_path / f"out.folded{ending}"
+    for path in (plain, packed):
+        write_file(str(path), "folded", request_of())
+    assert unpack(packed.read_bytes()) == plain.read_bytes()
+    pprof, other = tmp_path / "out.pb.gz", tmp_path / "out.pprof"
+    for path in (pprof, other):
+        write_file(str(path), "pprof", request_of())
+    assert pprof.read_bytes() == other.read_bytes(), "it is not compressed twice"
 
 
 def test_file_is_written_and_nothing_else_left(tmp_path: Path) -> None:

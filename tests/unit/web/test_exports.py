@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 import threading
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from flametap.web.app import create_app
 from flametap.web.exports import file_name
 from made_programs import program
 from made_server import TOKEN
+from pprof_file import PprofFile
 from python_server import PythonServer
 from recording_files import write_recording
 from stacks import parse_folded
@@ -40,7 +43,7 @@ def client(python: PythonServer) -> FlaskClient:
     return client
 
 
-def totals(client: FlaskClient, **query: object) -> dict[str, int]:
+def totals(client: FlaskClient, folder: Path, **query: object) -> dict[str, int]:
     """The weight of each format, nanoseconds, and of the view."""
     found: dict[str, int] = {}
     for name in FORMATS:
@@ -59,6 +62,15 @@ def totals(client: FlaskClient, **query: object) -> dict[str, int]:
         elif name == "firefox":
             threads = json.loads(response.text)["threads"]
             found[name] = round(1e6 * sum(sum(each["samples"]["weight"]) for each in threads))
+        elif name == "sqlite":
+            column = f"{str(query.get('clock', 'cpu')).replace('-', '_')}_ns"
+            path = folder / "out.sqlite"
+            path.write_bytes(response.data)
+            with closing(sqlite3.connect(path)) as database:
+                ((found[name],),) = database.execute(f"select sum({column}) from intervals")
+        elif name == "pprof":
+            pprof = PprofFile(response.data)
+            found[name] = sum(each.values[pprof.default] for each in pprof.samples)
     found["view"] = client.get("/api/view", query_string=query).get_json()["total_ns"]
     return found
 
@@ -74,8 +86,10 @@ def totals(client: FlaskClient, **query: object) -> dict[str, int]:
         {"language": "python", "range": "100-900"},
     ],
 )
-def test_every_format_has_what_the_view_has(client: FlaskClient, query: dict[str, str]) -> None:
-    found = totals(client, **query)
+def test_every_format_has_what_the_view_has(
+    client: FlaskClient, tmp_path: Path, query: dict[str, str]
+) -> None:
+    found = totals(client, tmp_path, **query)
     assert found.keys() == FORMATS.keys() - {"svg"} | {"view"}  # a picture, of what is wide enough
     for name, total_ns in found.items():
         assert total_ns == pytest.approx(found["view"], abs=2_000), name  # folded: whole µs

@@ -1,0 +1,199 @@
+"""Write pprof: for ``go tool pprof``, Grafana, Pyroscope, Polar Signals and speedscope.
+
+A sample is a stack in a thread, and what the thread did there. Its values are those of all clocks,
+and the number of stacks taken (not of a range of time, of which that is not known). The clock of
+the request is the one that viewers show first. Labels: ``thread``, ``tid``, ``process``, ``pid``,
+``state``, ``wait`` (why it sleeps) and ``gil``.
+
+A location is an address with the functions that are inlined there, in a mapping with its build-id.
+Frames without an address have none: those of interpreted programs, system calls, and all of a file
+that was written with a shape. Losses and doubts are comments.
+
+The file is written piece by piece: samples first, then what they refer to. The order of fields does
+not matter in a protocol buffer.
+
+Source: google/pprof, proto/profile.proto.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterable, Iterator, Mapping
+from typing import BinaryIO
+
+from ..model import MANAGED, MARKS, NO_MODULE, Clock, Module, RawFrame
+from ..recording.profile.stacks import NO_ADDRESS
+from ..tree.shown_frames import Call
+from .json_pieces import text
+from .leaf_stacks import LeafStacks
+from .protobuf import message, packed, whole
+from .request import ExportRequest
+from .time_rows import STATES, TimeRows, gil_of, time_rows, wait_of
+
+# Fields of Profile.
+_SAMPLE_TYPE, _SAMPLE, _MAPPING, _LOCATION, _FUNCTION, _STRING = 1, 2, 3, 4, 5, 6
+_TIME_NS, _DURATION_NS, _PERIOD_TYPE, _PERIOD, _COMMENT, _DEFAULT_TYPE = 9, 10, 11, 12, 13, 14
+
+_TYPE_OF = {Clock.CPU: "cpu", Clock.WALL: "wall", Clock.OFF_CPU: "off_cpu"}
+_NS = "nanoseconds"
+_FEW_SAMPLES = 1 << 12  # written at once
+_ADDR_LIMIT = 1 << 64
+
+
+def write(request: ExportRequest, file: BinaryIO) -> None:
+    """Write a profile as pprof, packed with gzip."""
+    with gzip.GzipFile("", "wb", 6, file, 0) as packed_file:
+        for piece in _pieces(request):
+            packed_file.write(piece)
+
+
+def _pieces(request: ExportRequest) -> Iterator[bytes]:
+    rows = time_rows(request)
+    tables = _Tables(request)
+    types = [(name, _NS) for name in _TYPE_OF.values()]
+    if rows.samples is not None:
+        types.append(("samples", "count"))
+    for name, unit in types:
+        yield message(_SAMPLE_TYPE, tables.value_type(name, unit))
+    yield from _samples(request, rows, tables)
+    status = request.status
+    rate_hz = status.effective_rate_hz or status.rate_hz
+    yield message(_PERIOD_TYPE, tables.value_type("cpu", _NS))
+    yield whole(_PERIOD, round(1e9 / rate_hz) if rate_hz else 0)
+    yield whole(_TIME_NS, round(status.started_s * 1e9))
+    yield whole(_DURATION_NS, request.duration_ns)
+    counts_samples = request.counts_samples and rows.samples is not None
+    first = "samples" if counts_samples else _TYPE_OF[request.selection.clock]
+    yield whole(_DEFAULT_TYPE, tables.string(first))
+    yield packed(_COMMENT, [tables.string(each) for each in (request.title, *request.notes)])
+    yield from tables.pieces()
+
+
+def _samples(request: ExportRequest, rows: TimeRows, tables: _Tables) -> Iterator[bytes]:
+    status, threads = request.status, request.profile.threads
+    process = tables.label("process", request.program or status.program) + tables.number(
+        "pid", status.pid
+    )
+    labels: dict[int, bytes] = {
+        number: tables.label("thread", each.name) + tables.number("tid", each.tid) + process
+        for number, each in threads.items()
+    }
+    doing: dict[tuple[int, int, int], bytes] = {}
+    columns = [each.tolist() for each in rows if each is not None]
+    found: list[bytes] = []
+    for thread_id, node, sysno, state, activity, lock, *values in zip(*columns, strict=True):
+        stack = tables.stack(node, sysno)
+        if stack is None:
+            continue
+        what = doing.get((state, activity, lock))
+        if what is None:
+            what = doing[state, activity, lock] = (
+                tables.label("state", STATES[state])
+                + tables.label("wait", wait_of(state, activity))
+                + tables.label("gil", gil_of(lock))
+            )
+        whose = labels.get(thread_id, process)
+        found.append(message(_SAMPLE, stack + packed(2, values) + whose + what))
+        if len(found) == _FEW_SAMPLES:
+            yield b"".join(found)
+            found = []
+    yield b"".join(found)
+
+
+class _Tables:
+    """Number what samples refer to, and write it."""
+
+    def __init__(self, request: ExportRequest) -> None:
+        self._profile, self._names = request.profile, request.names
+        self._leaves = LeafStacks(request)
+        self._stacks: dict[tuple[int, int], bytes | None] = {}  # by leaf: its locations
+        self._locations: dict[Call, int] = {}
+        self._functions: dict[tuple[int, int], int] = {}  # by id, and by the file of the line
+        self._strings = {"": 0}
+
+    def string(self, words: str) -> int:
+        """Return the number of a text."""
+        return self._strings.setdefault(text(words), len(self._strings))
+
+    def value_type(self, name: str, unit: str) -> bytes:
+        """Return a ValueType."""
+        return whole(1, self.string(name)) + whole(2, self.string(unit))
+
+    def label(self, key: str, words: str) -> bytes:
+        """Return a label of a sample; nothing for no words."""
+        if not words:
+            return b""
+        return message(3, whole(1, self.string(key)) + whole(2, self.string(words)))
+
+    def number(self, key: str, number: int) -> bytes:
+        """Return a label that is a number; nothing for 0."""
+        if not number:
+            return b""
+        return message(3, whole(1, self.string(key)) + whole(3, number))
+
+    def stack(self, node: int, sysno: int) -> bytes | None:
+        """Return the locations of a leaf, innermost first; None: it does not count."""
+        key = node, sysno
+        if key not in self._stacks:
+            calls = self._leaves.calls(node, sysno)
+            self._stacks[key] = None if calls is None else self._stack(calls)
+        return self._stacks[key]
+
+    def _stack(self, calls: list[Call]) -> bytes:
+        known = self._locations
+        return packed(1, [known.setdefault(call, len(known) + 1) for call in reversed(calls)])
+
+    def pieces(self) -> Iterator[bytes]:
+        """Return locations, functions, mappings and, last, strings."""
+        frames = {
+            address: self._profile.locate(address)[0]
+            for address, _ in self._locations
+            if address != NO_ADDRESS
+        }
+        modules = self._profile.modules
+        # Readers take the first one for the program, which is the first module of a process.
+        used = sorted({each.module_id for each in frames.values()} & modules.keys())
+        mappings = {module_id: number for number, module_id in enumerate(used, 1)}
+        for (address, places), number in self._locations.items():
+            mapping, addr = self._place(frames.get(address), mappings)
+            lines = b"".join(
+                message(4, whole(1, self._function(function, file)) + whole(2, line))
+                for function, line, file in reversed(places)
+            )
+            yield message(_LOCATION, whole(1, number) + whole(2, mapping) + whole(3, addr) + lines)
+        files = self._names.line_files
+        for (function_id, file), number in self._functions.items():
+            function = self._names.functions[function_id]
+            names = function.name, function.full_name or function.name, files[file] or function.file
+            yield message(
+                _FUNCTION, whole(1, number) + _wholes(2, [self.string(each) for each in names])
+            )
+        for module_id, number in mappings.items():
+            yield message(_MAPPING, whole(1, number) + self._mapping(modules[module_id]))
+        for words in self._strings:
+            yield message(_STRING, words.encode())
+
+    def _function(self, function: int, file: int) -> int:
+        return self._functions.setdefault((function, file), len(self._functions) + 1)
+
+    def _place(self, raw: RawFrame | None, mappings: Mapping[int, int]) -> tuple[int, int]:
+        """Return the mapping, and runtime_addr, of a frame; 0 for none."""
+        if raw is None or raw.module_id == MANAGED or raw in MARKS:
+            return 0, 0
+        if raw.module_id not in mappings:
+            return 0, raw.addr if raw.module_id == NO_MODULE else 0
+        module = self._profile.modules[raw.module_id]
+        return mappings[raw.module_id], (raw.addr + module.load_bias) % _ADDR_LIMIT
+
+    def _mapping(self, module: Module) -> bytes:
+        """Return a Mapping. Its offset is that of files whose addresses are their offsets."""
+        numbers = module.start, module.end, max(0, module.start - module.load_bias)
+        fields = _wholes(2, numbers)
+        names = whole(5, self.string(module.path)) + whole(6, self.string(module.build_id))
+        # It has names, files, lines and inlined functions: a reader need not look for them.
+        return fields + names + b"".join(whole(each, 1) for each in (7, 8, 9, 10))
+
+
+def _wholes(first: int, numbers: Iterable[int]) -> bytes:
+    """Return integers as fields one after the other."""
+    return b"".join(whole(field, number) for field, number in enumerate(numbers, first))
