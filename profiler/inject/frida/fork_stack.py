@@ -55,25 +55,27 @@ def holds(tid: int, sp: int, pc: int, names: tuple[bytes, ...], ranges: Ranges) 
 
 
 def is_in_loader(tid: int, pc: int) -> bool:
-    """True if a thread that stands still is in the dynamic loader, or in what that has called with
-    one of its locks held: dlopen(3) and its constructors, the callback of dl_iterate_phdr(3).
+    """True if a thread that stands still is in the dynamic loader, or holds one of its locks.
 
-    The locks tell, and not the stack: it has old return addresses in what nobody has written to.
+    It holds one in dlopen(3), in a constructor that is called there, and in the callback of
+    dl_iterate_phdr(3). The stack could not tell: it has old return addresses in what nobody has
+    written to.
     """
     with contextlib.suppress(OSError), open(f"/proc/{tid}/mem", "rb", buffering=0) as memory:
+        own_tid = procfs.read_status(tid).own_pid  # what the process has written into the lock
         for each in procfs.read_mappings(tid):
             if LOADER.fullmatch(each.name):
                 if "x" in each.permissions and each.start <= pc < each.end:
                     return True
                 if "w" in each.permissions:
                     memory.seek(each.start)
-                    if _has_lock_of(tid, memory.read(each.end - each.start)):
+                    if _has_lock_of(own_tid, memory.read(each.end - each.start)):
                         return True
     return False
 
 
-def _has_lock_of(tid: int, data: bytes) -> bool:
-    """True if there is a recursive mutex that a thread has locked.
+def _has_lock_of(own_tid: int, data: bytes) -> bool:
+    """True if there is a recursive mutex that a thread has locked, by its tid in its own namespace.
 
     Its words are the lock, how often it is taken, the owner (0 in a program without libpthread,
     before glibc 2.34), the number of users, and the kind. <bits/struct_mutex.h>
@@ -82,7 +84,7 @@ def _has_lock_of(tid: int, data: bytes) -> bool:
     return any(
         kind == MUTEX_RECURSIVE
         and 0 < count <= LOCKED_MAX
-        and (owner == tid if lock else not owner)
+        and (owner == own_tid if lock else not owner)
         for lock, count, owner, kind in zip(words, words[1:], words[2:], words[4:], strict=False)
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import dataclasses
 import os
 import struct
 import threading
@@ -53,6 +54,25 @@ def test_locks_tell_who_is_in_the_dynamic_loader() -> None:
     thread.join()
     assert seen == [True]
     assert not fork_stack.is_in_loader(threading.get_native_id(), pc=0)
+
+
+def test_owner_of_a_lock_is_who_the_process_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a container it has another number than for us."""
+    lock = struct.pack("<5I", 1, 1, 7, 1, fork_stack.MUTEX_RECURSIVE)
+    held = ctypes.create_string_buffer(lock)
+    start = ctypes.addressof(held)
+    loader = procfs.read_mappings(os.getpid())[0]._replace(
+        path="/lib64/ld-linux-x86-64.so.2",
+        permissions="rw-p",
+        start=start,
+        end=start + len(lock),
+    )
+    status = procfs.read_status(os.getpid())
+    monkeypatch.setattr(procfs, "read_mappings", lambda _: [loader])
+    for own_pid, is_in in ((7, True), (os.getpid(), False)):
+        known = dataclasses.replace(status, own_pid=own_pid)
+        monkeypatch.setattr(procfs, "read_status", lambda _, known=known: known)
+        assert fork_stack.is_in_loader(os.getpid(), pc=0) == is_in
 
 
 def test_no_library_has_no_functions(libc: bytes) -> None:
