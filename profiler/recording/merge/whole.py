@@ -157,9 +157,9 @@ def _read(path: str) -> Loaded:
         with open(path, "rb") as file:
             is_long = os.fstat(file.fileno()).st_size > STORED_BYTES
             loaded = load(file, path, (CODE, TEXT), stored=is_long)
-        KeptCode(loaded.others, loaded.table, loaded.status.symbols)
     except OSError as error:
         raise unreadable(path, error) from error
-    except ValueError as error:
-        raise InputError(f"{path} is damaged: {error}", "record again") from error
+    damage = KeptCode(loaded.others, loaded.table, loaded.status.symbols).damage
+    if damage:
+        raise InputError(f"{path} is damaged: {damage}", "record again")
     return loaded

@@ -215,6 +215,12 @@ def code_row(addr: int, text: str) -> CodeRow:
     return CodeRow(addr, b"\x90", text, "", 0, 0, "/src/f.c", 1, "")
 
 
+@pytest.mark.parametrize("texts", [[["prog", "f"]], [["prog", "f", "", -1, [], []]], 5])
+def test_text_that_makes_no_sense_is_refused(tmp_path: Path, texts: Any) -> None:
+    with pytest.raises(InputError, match="is damaged"):
+        merged(tmp_path, Made(more=(Chunk(TEXT, {"texts": texts}),)), OTHER)
+
+
 def test_code_of_all_is_kept(tmp_path: Path) -> None:
     here = (
         Chunk(TEXT, {"texts": [["prog", "/src/f.c", "", 9, [[1, 2]], ["a", "b"]]]}),
