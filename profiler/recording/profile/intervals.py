@@ -18,7 +18,6 @@ Not thread-safe; ``Profile`` holds the lock. All times and durations are nanosec
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -43,22 +42,11 @@ from .interval_chunk import (
 )
 from .past import Past
 from .stored import StoredIntervals
-from .totals import Cells, Int32s, Int64s, weigh
+from .totals import Cells, CellWeights, Int32s, Int64s, weigh
 
 # Few enough that packing a chunk (some 30 ms) does not delay readers noticeably. Enough that the
 # overhead of the numpy calls for a chunk is small compared with adding up its rows.
 CHUNK_ROWS = 1 << 18
-
-
-@dataclass(frozen=True)
-class CellWeights:
-    """The cells that have weight, one row each; a copy."""
-
-    thread_id: npt.NDArray[np.uint32]
-    stack: Int32s
-    state: npt.NDArray[np.uint8]  # enum ThreadState
-    sysno: npt.NDArray[np.int16]  # -1 if the thread waits in no system call
-    weight: Int64s
 
 
 class NewRows(NamedTuple):

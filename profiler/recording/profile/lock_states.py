@@ -14,8 +14,7 @@ import numpy.typing as npt
 from ...linux.syscalls import LOCK
 from ...model import LockState, ThreadState
 from ...wire.abi import MARK_COLLECTING, MARK_LOCK
-from .intervals import CellWeights
-from .totals import by_thread
+from .totals import CellWeights, by_thread
 
 Bools = npt.NDArray[np.bool_]
 

@@ -28,7 +28,6 @@ from ...model import (
 )
 from ...wire.events import are_eval, raw_frames
 from .cell_times import CellTimes, take_cell_times
-from .intervals import CellWeights
 from .leaves import LeafWeights, leaf_of
 from .lock_intervals import LockIntervals, take_lock_intervals
 from .lock_states import Collections, are_holding, collections, lock_times
@@ -38,6 +37,7 @@ from .stacks import STACK_FULL, News, Trie
 from .tables import Tables
 from .thread_infos import thread_infos
 from .timelines import Timelines
+from .totals import CellWeights
 from .verdicts import VerdictSums, verdict_sums
 
 BEGINNING = Mark()

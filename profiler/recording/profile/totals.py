@@ -13,6 +13,7 @@ Not thread-safe; ``Profile`` holds the lock.
 from __future__ import annotations
 
 import secrets
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,17 @@ _FREE = -1
 # Odd and random: the target chooses threads and system calls, and must not know which share a slot.
 _MIX_WHAT = np.uint64(secrets.randbits(64) | 1)
 _MIX_THREAD = np.uint64(secrets.randbits(64) | 1)
+
+
+@dataclass(frozen=True)
+class CellWeights:
+    """The cells that have weight, one row each; a copy."""
+
+    thread_id: npt.NDArray[np.uint32]
+    stack: Int32s
+    state: npt.NDArray[np.uint8]  # enum ThreadState
+    sysno: npt.NDArray[np.int16]  # -1 if the thread waits in no system call
+    weight: Int64s
 
 
 def weigh(clock: Clock, state: npt.NDArray[Any], wall: Int64s, cpu: Int64s) -> Int64s:

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...model import ManagedVerdict, Module, Verdict
-from .intervals import CellWeights
 from .stacks import Stacks
+from .totals import CellWeights
 
 
 @dataclass(frozen=True)
