@@ -34,9 +34,8 @@ class CellLeaves(NamedTuple):
 
     @property
     def is_apart(self) -> Bools:
-        """Whether CPU time of a cell is of another leaf: it was used before the wait, or after."""
-        found: Bools = (self.sysno >= 0) | (self.node != self.cpu_node)
-        return found
+        """Whether CPU time of each cell is of another leaf (``are_apart``)."""
+        return are_apart(self.node, self.sysno, self.cpu_node)
 
 
 def cell_leaves(request: ExportRequest) -> CellLeaves:
@@ -62,6 +61,22 @@ def cell_leaves(request: ExportRequest) -> CellLeaves:
         cells.lock[:count],
         wall.counts,
     )
+
+
+def are_apart(
+    node: npt.NDArray[np.int32], sysno: npt.NDArray[np.int16], cpu_node: npt.NDArray[np.int32]
+) -> Bools:
+    """Return which cells have their CPU time at another leaf than the rest of their time.
+
+    A thread that sleeps in a system call has used it elsewhere: before the call, or after.
+
+    Args:
+        node: where the stack of each cell ends, by the wall clock.
+        sysno: the system call in which it waits.
+        cpu_node: where the stack ends by the CPU clock.
+    """
+    found: Bools = (sysno >= 0) | (node != cpu_node)
+    return found
 
 
 def activities(

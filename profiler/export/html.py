@@ -2,7 +2,7 @@
 
 The range, threads and frames are those of the request; weights are time. Threads are merged, unless
 the request has a root frame for each. The timeline, its heat maps and the source lines of the
-heaviest functions are in it. Machine code is not: it would have to be read for every function.
+heaviest functions are in it. Instructions are not: to read those of all functions takes too long.
 ``difference`` adds another recording, to compare with.
 
 Source: RFC 1951 (deflate), RFC 4648 (base64); ``web/static/report/`` reads the file.

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ..model import FrameKind, Function, Thread
+from ..model import MANAGED, MARKS, NO_MODULE, FrameKind, Function, Thread
 from ..recording.profile.leaves import LeafWeights
 from ..recording.profile.stacks import NO_ADDRESS, ROOT, TRUNCATED
 from ..tree.calltree import CallTree
 from ..tree.own_frames import SYNTHETIC, syscall_function
 from ..tree.shown_frames import Call, StackReader
 from .request import ExportRequest
+
+_ADDR_LIMIT = 1 << 64
 
 FrameKey = tuple[int, int]
 """A function's id, and the line; 0 unless the lines of a function are separate frames."""
@@ -24,8 +26,9 @@ class LeafStacks:
     """
 
     def __init__(self, request: ExportRequest) -> None:
-        self._names = request.names
+        self._profile, self._names = request.profile, request.names
         self._stacks = StackReader(request.profile, request.names, request.selection.frames)
+        self._modules = request.profile.modules  # all those of these stacks
         self._kernel = request.names.kernel()
         self._has_lines = request.by_line
         plain = _plain_tree(request)
@@ -73,6 +76,23 @@ class LeafStacks:
         function_id, own_line = key
         file, line = self._places.get(function_id, ("", 0))
         return file or self._names.functions[function_id].file, own_line or line
+
+    def code(self, address: int) -> tuple[int, int]:
+        """Return the module id, 0 for none, and the runtime_addr of an address id.
+
+        The runtime_addr is 0 where there is none, or where it is not known.
+        """
+        if address == NO_ADDRESS:
+            return NO_MODULE, 0
+        raw = self._profile.locate(address)[0]
+        if raw.module_id == MANAGED or raw in MARKS:
+            return NO_MODULE, 0
+        if raw.module_id == NO_MODULE:
+            return NO_MODULE, raw.addr
+        module = self._modules.get(raw.module_id)
+        if module is None:
+            return NO_MODULE, 0
+        return raw.module_id, (raw.addr + module.load_bias) % _ADDR_LIMIT
 
     def _line(self, function_id: int, line: int) -> int:
         is_python = self._names.functions[function_id].kind is FrameKind.PYTHON

@@ -18,11 +18,10 @@ Source: google/pprof, proto/profile.proto.
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
-from ..model import MANAGED, MARKS, NO_MODULE, Clock, Module, RawFrame
-from ..recording.profile.stacks import NO_ADDRESS
+from ..model import NO_MODULE, Clock, Module
 from ..tree.shown_frames import Call
 from .json_pieces import text
 from .leaf_stacks import LeafStacks
@@ -37,7 +36,6 @@ _TIME_NS, _DURATION_NS, _PERIOD_TYPE, _PERIOD, _COMMENT, _DEFAULT_TYPE = 9, 10, 
 _TYPE_OF = {Clock.CPU: "cpu", Clock.WALL: "wall", Clock.OFF_CPU: "off_cpu"}
 _NS = "nanoseconds"
 _FEW_SAMPLES = 1 << 12  # written at once
-_ADDR_LIMIT = 1 << 64
 
 
 def write(request: ExportRequest, file: BinaryIO) -> None:
@@ -145,20 +143,17 @@ class _Tables:
 
     def pieces(self) -> Iterator[bytes]:
         """Return locations, functions, mappings and, last, strings."""
-        frames = {
-            address: self._profile.locate(address)[0]
-            for address, _ in self._locations
-            if address != NO_ADDRESS
-        }
+        places = {address: self._leaves.code(address) for address, _ in self._locations}
         modules = self._profile.modules
         # Readers take the first one for the program, which is the first module of a process.
-        used = sorted({each.module_id for each in frames.values()} & modules.keys())
+        used = sorted({module_id for module_id, _ in places.values()} - {NO_MODULE})
         mappings = {module_id: number for number, module_id in enumerate(used, 1)}
-        for (address, places), number in self._locations.items():
-            mapping, addr = self._place(frames.get(address), mappings)
+        for (address, frames), number in self._locations.items():
+            module_id, addr = places[address]
+            mapping = mappings.get(module_id, 0)
             lines = b"".join(
                 message(4, whole(1, self._function(function, file)) + whole(2, line))
-                for function, line, file in reversed(places)
+                for function, line, file in reversed(frames)
             )
             yield message(_LOCATION, whole(1, number) + whole(2, mapping) + whole(3, addr) + lines)
         files = self._names.line_files
@@ -175,15 +170,6 @@ class _Tables:
 
     def _function(self, function: int, file: int) -> int:
         return self._functions.setdefault((function, file), len(self._functions) + 1)
-
-    def _place(self, raw: RawFrame | None, mappings: Mapping[int, int]) -> tuple[int, int]:
-        """Return the mapping, and runtime_addr, of a frame; 0 for none."""
-        if raw is None or raw.module_id == MANAGED or raw in MARKS:
-            return 0, 0
-        if raw.module_id not in mappings:
-            return 0, raw.addr if raw.module_id == NO_MODULE else 0
-        module = self._profile.modules[raw.module_id]
-        return mappings[raw.module_id], (raw.addr + module.load_bias) % _ADDR_LIMIT
 
     def _mapping(self, module: Module) -> bytes:
         """Return a Mapping. Its offset is that of files whose addresses are their offsets."""

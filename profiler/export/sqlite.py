@@ -18,9 +18,8 @@ import numpy as np
 
 from ..linux.syscalls import syscall_name
 from ..locks.held_waits import HeldWaits
-from ..model import MANAGED, MARKS, Clock, ThreadState
+from ..model import Clock, ThreadState
 from ..recording.profile.interval_chunk import Block, cut
-from ..recording.profile.stacks import NO_ADDRESS
 from ..recording.profile.totals import weigh
 from ..tree.shown_frames import Call
 from ..version import version
@@ -165,7 +164,6 @@ class _Database:
             cell, which = np.unique(block.cell, return_inverse=True)
             stack, doing = self._columns(leaves, cell.tolist())
             off_ns = weigh(Clock.OFF_CPU, leaves.state[block.cell], block.wall_ns, block.cpu_ns)
-            # A thread that sleeps in a system call has used CPU time elsewhere (``time_rows``).
             is_apart = leaves.is_apart[block.cell] & (block.cpu_ns > 0)
             cpu_ns = np.where(is_apart, 0, block.cpu_ns)
             yield _rows(thread_id, stack[which], doing[which], block, start_ns, cpu_ns, off_ns)
@@ -248,17 +246,11 @@ class _Database:
     def _frame_rows(self) -> Iterator[tuple[Any, ...]]:
         files, functions = self._names.line_files, self._names.functions
         yield from [(0, -1, "", 0, None, None)] if (0, 0) in self._stack_ids else []
-        modules = self._profile.modules
         for (function, line, file, address), number in self._frames.items():
-            module_id = addr = None
-            if address != NO_ADDRESS:
-                raw = self._profile.locate(address)[0]
-                if raw.module_id != MANAGED and raw not in MARKS:
-                    bias = modules[raw.module_id].load_bias if raw.module_id in modules else 0
-                    module_id = raw.module_id if raw.module_id in modules else None
-                    addr = (raw.addr + bias + _SIGNED) % (2 * _SIGNED) - _SIGNED
+            module_id, addr = self._stacks.code(address)
+            signed = (addr + _SIGNED) % (2 * _SIGNED) - _SIGNED
             where = text(files[file] or functions[function].file)
-            yield number, function, where, line, module_id, addr
+            yield number, function, where, line, module_id or None, signed or None
 
     def _function_rows(self) -> Iterator[tuple[Any, ...]]:
         if (0, 0) in self._stack_ids:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ..model import Activity, Clock, LockState, ThreadState
 from ..recording.profile.leaves import leaf_of
-from .cell_leaves import activities, is_asleep
+from .cell_leaves import activities, are_apart, is_asleep
 from .request import ExportRequest
 
 Int64s = npt.NDArray[np.int64]
@@ -62,8 +62,7 @@ def time_rows(request: ExportRequest) -> TimeRows:
     node, sysno = leaf_of(Clock.WALL, times.node, times.state, times.sysno)
     activity = activities(request, times.state, times.sysno, times.stack, times.waits)
     rows = np.flatnonzero(wanted)
-    # A thread that sleeps in a system call has used CPU time elsewhere: before it, or after it.
-    is_apart = wanted & (times.cpu_ns > 0) & ((sysno >= 0) | (node != times.node))
+    is_apart = wanted & (times.cpu_ns > 0) & are_apart(node, sysno, times.node)
     apart = np.flatnonzero(is_apart)
     none = np.zeros(len(apart), np.int64)
 
