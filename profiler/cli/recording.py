@@ -90,7 +90,9 @@ def finish(
     ended = capture.status().reason
     if not interrupts.stop and ended and ended != "stopped":
         progress.say(f"{ended}; the recording ends with it")
-    was_cut = bool(outputs) and _name(capture, interrupts, asked, progress)
+    is_left_behind = what.has_page and not progress.is_quiet  # ``keeping_for_page``
+    is_kept_at_all = bool(outputs) or is_left_behind
+    was_cut = is_kept_at_all and _name(capture, interrupts, asked, progress)
     status = capture.status()
     for note in status.notes:
         progress.warn(note)

@@ -212,6 +212,17 @@ def test_finish_names_everything_and_writes(out: io.StringIO, written: list[str]
     assert "wrote o.folded" in out.getvalue()
 
 
+@pytest.mark.parametrize(("is_quiet", "polls"), [(False, 3), (True, 0)])
+def test_finish_names_what_a_page_leaves_behind(
+    out: io.StringIO, is_quiet: bool, polls: int
+) -> None:
+    capture, what = PlayedCapture(), OutputOptions(has_page=True)
+    with Interrupts() as interrupts:
+        progress = Progress(quiet=is_quiet, stream=out)
+        assert finish(cast(Any, capture), [], what, interrupts, progress) == 0
+    assert capture.diary.count("name") == polls
+
+
 def test_record_ends_with_the_heaviest_functions(out: io.StringIO, written: list[str]) -> None:
     with Interrupts() as interrupts:
         conclude(PlayedCapture(), interrupts, out)
