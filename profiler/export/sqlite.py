@@ -100,6 +100,8 @@ class _Database:
     def __init__(self, request: ExportRequest, database: sqlite3.Connection) -> None:
         self._request, self._database = request, database
         self._profile, self._names = request.profile, request.names
+        # Of a live recording, cells may be added meanwhile: the leaves have all of these waits.
+        self._waits = HeldWaits(self._profile.lock_intervals(*request.between_ns))
         self._leaves = cell_leaves(request)
         self._stacks = LeafStacks(request)
         self._frames: dict[tuple[int, int, int, int], int] = {}  # function, line, file, address
@@ -197,13 +199,14 @@ class _Database:
 
     def _locks(self, wanted: frozenset[int] | None) -> Iterator[tuple[int, ...]]:
         """Yield the waits for locks whose holder is known."""
-        waits = HeldWaits(self._profile.lock_intervals(*self._request.between_ns))
+        waits = self._waits
         block, holders = waits.with_holder()
         columns = block.cell, block.t0_ns - self._profile.start_ns, block.wall_ns, holders
         for cell, start_ns, wait_ns, holder in zip(*(c.tolist() for c in columns), strict=True):
             thread_id = int(waits.thread_id[cell])
             stack = self._stack(int(self._leaves.node[cell]), int(self._leaves.sysno[cell]))
-            if wait_ns and stack and (wanted is None or thread_id in wanted):
+            is_wanted = self._leaves.counts[cell] and (wanted is None or thread_id in wanted)
+            if wait_ns and stack and is_wanted:
                 yield thread_id, stack, start_ns, wait_ns, holder
 
     # ---- stacks
