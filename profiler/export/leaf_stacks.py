@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 
-from ..model import MANAGED, MARKS, NO_MODULE, FrameKind, Function, Thread
+from ..model import MANAGED, MARKS, NO_MODULE, Clock, FrameKind, Function, Thread
 from ..recording.profile.leaves import LeafWeights
 from ..recording.profile.stacks import NO_ADDRESS, ROOT, TRUNCATED
 from ..tree.calltree import CallTree
@@ -15,6 +16,8 @@ from .request import ExportRequest
 
 _ADDR_LIMIT = 1 << 64
 
+OF_ALL_CLOCKS = (Clock.CPU, Clock.WALL)  # off-CPU time is part of the wall clock's
+
 FrameKey = tuple[int, int]
 """A function's id, and the line; 0 unless the lines of a function are separate frames."""
 
@@ -23,17 +26,23 @@ class LeafStacks:
     """The stacks of leaves, as they are shown.
 
     Made after the profile's timelines, so that its trie has all nodes of these.
+
+    Args:
+        request: has the profile.
+        clocks: whose leaves they are; None for that of the request.
     """
 
-    def __init__(self, request: ExportRequest) -> None:
+    def __init__(self, request: ExportRequest, clocks: Sequence[Clock] | None = None) -> None:
+        self._request = request
         self._profile, self._names = request.profile, request.names
         self._stacks = StackReader(request.profile, request.names, request.selection.frames)
         self._modules = request.profile.modules  # all those of these stacks
         self._kernel = request.names.kernel()
         self._has_lines = request.by_line
-        plain = _plain_tree(request)
-        self._places = _heaviest_places(plain)
-        self._shaped = request.shaping.stacks(plain) if request.shaping else None
+        self._shaped = None
+        if request.shaping is not None:
+            trees = [_plain_tree(request, clock) for clock in clocks or [request.selection.clock]]
+            self._shaped = request.shaping.stacks(trees)
 
     @property
     def is_shaped(self) -> bool:
@@ -76,6 +85,10 @@ class LeafStacks:
         function_id, own_line = key
         file, line = self._places.get(function_id, ("", 0))
         return file or self._names.functions[function_id].file, own_line or line
+
+    @cached_property
+    def _places(self) -> dict[int, tuple[str, int]]:
+        return _heaviest_places(_plain_tree(self._request, self._request.selection.clock))
 
     def code(self, address: int) -> tuple[int, int]:
         """Return the module id, 0 for none, and the runtime_addr of an address id.
@@ -130,8 +143,9 @@ def threads_with_weight(
     return threads, [weights[thread.thread_id] for thread in threads]
 
 
-def _plain_tree(request: ExportRequest) -> CallTree:
-    return replace(request, by_thread=False, unit="time", by_line=False, shaping=None).tree()
+def _plain_tree(request: ExportRequest, clock: Clock) -> CallTree:
+    plain = replace(request, by_thread=False, unit="time", by_line=False, shaping=None)
+    return plain.tree(clock)
 
 
 def _heaviest_places(tree: CallTree) -> dict[int, tuple[str, int]]:

@@ -24,7 +24,7 @@ from typing import BinaryIO
 from ..model import NO_MODULE, Clock, Module
 from ..tree.shown_frames import Call
 from .json_pieces import text
-from .leaf_stacks import LeafStacks
+from .leaf_stacks import OF_ALL_CLOCKS, LeafStacks
 from .protobuf import message, packed, whole
 from .request import ExportRequest
 from .time_rows import STATES, TimeRows, gil_of, time_rows, wait_of
@@ -103,7 +103,7 @@ class _Tables:
 
     def __init__(self, request: ExportRequest) -> None:
         self._profile, self._names = request.profile, request.names
-        self._leaves = LeafStacks(request)
+        self._leaves = LeafStacks(request, OF_ALL_CLOCKS)
         self._stacks: dict[tuple[int, int], bytes | None] = {}  # by leaf: its locations
         self._locations: dict[Call, int] = {}
         self._functions: dict[tuple[int, int], int] = {}  # by id, and by the file of the line

@@ -34,8 +34,12 @@ class Shaping(Protocol):
         """Return a tree as it is shown."""
         ...
 
-    def stacks(self, tree: CallTree, /) -> StackShaper:
-        """Return what does the same to single stacks of a tree; it folds no chains."""
+    def stacks(self, trees: Sequence[CallTree], /) -> StackShaper:
+        """Return what does the same to single stacks of some trees; it folds no chains.
+
+        Args:
+            trees: of one recording, by the clocks that count; one at least.
+        """
         ...
 
 

@@ -48,7 +48,7 @@ class ShapedExport:
         upward = self._shape.upward
         return index.tree if upward is None else self._shaper.turned(index, upward, ()).tree
 
-    def stacks(self, tree: CallTree) -> StackShaper:
+    def stacks(self, trees: Sequence[CallTree]) -> StackShaper:
         """See ``Shaping.stacks``."""
         chosen: dict[str, set[int]] = {}
 
@@ -57,11 +57,12 @@ class ShapedExport:
             chosen.setdefault(target, set()).update(found)
             return found
 
-        index = self._shaper.arranged(TreeIndex(tree), self._shape, remember)
         upward = self._shape.upward
-        if upward is not None and upward.verb in TARGETED:
-            remember(index, upward.target)
-        functions = tree.functions
+        for tree in trees:
+            index = self._shaper.arranged(TreeIndex(tree), self._shape, remember)
+            if upward is not None and upward.verb in TARGETED:
+                remember(index, upward.target)
+        functions = trees[-1].functions  # all of the recording, by id
 
         def ends_idle(stack: Sequence[int]) -> bool:
             return is_idle([functions[each] for each in stack])

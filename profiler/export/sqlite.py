@@ -25,7 +25,7 @@ from ..tree.shown_frames import Call
 from ..version import version
 from .cell_leaves import CellLeaves, cell_leaves
 from .json_pieces import text
-from .leaf_stacks import LeafStacks
+from .leaf_stacks import OF_ALL_CLOCKS, LeafStacks
 from .request import ExportRequest
 from .time_rows import STATES, gil_of, wait_of
 
@@ -103,7 +103,7 @@ class _Database:
         # Of a live recording, cells may be added meanwhile: the leaves have all of these waits.
         self._waits = HeldWaits(self._profile.lock_intervals(*request.between_ns))
         self._leaves = cell_leaves(request)
-        self._stacks = LeafStacks(request)
+        self._stacks = LeafStacks(request, OF_ALL_CLOCKS)
         self._frames: dict[tuple[int, int, int, int], int] = {}  # function, line, file, address
         self._stack_ids: dict[tuple[int, int], int] = {}  # caller's, frame
         self._of_leaf: dict[tuple[int, int], int] = {}  # 0: it does not count

@@ -99,6 +99,15 @@ def test_shaped_stacks_are_those_of_the_shaped_tree() -> None:
     assert not any(each["address"] for each in file.locations.values())
 
 
+@pytest.mark.parametrize("steps", ["hide:=kernel", "fold:=kernel", "without:?epoll"])
+def test_shape_means_functions_that_only_sleeping_threads_have(steps: str) -> None:
+    recording = recorded(*random_profile(random.Random(3)))
+    plain = check(ExportRequest(recording))
+    shaped = check(ExportRequest(recording, shaping=shaping_of(recording, steps)))
+    assert any("[epoll_wait]" in each.stack for each in plain.samples)
+    assert not any("[epoll_wait]" in each.stack for each in shaped.samples)
+
+
 def labelled() -> tuple[Profile, SymbolTable]:
     profile, table = Profile(), SymbolTable()
     table = SymbolTable(profile.locate)
