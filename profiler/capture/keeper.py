@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import threading
@@ -31,6 +32,9 @@ class Keeper:
         with_sources: False leaves out source texts, and the arguments of the program.
         with_index: a reader can open it without reading all of it.
 
+    Raises:
+        OSError: nothing can be written; the file is closed.
+
     Attributes:
         error: why nothing is written any more; None while all is well.
         path: of the file.
@@ -51,11 +55,15 @@ class Keeper:
         self._file, self.path = file, path
         self._lock = threading.Lock()
         self._process = recording.process
-        recording.process.profile.keep_new()
         self._with_sources = with_sources
-        self._writer = RecordingWriter(
-            file, recording, with_arguments=with_sources, with_index=with_index
-        )
+        try:
+            self._writer = RecordingWriter(
+                file, recording, with_arguments=with_sources, with_index=with_index
+            )
+        except OSError:
+            self.close()
+            raise
+        recording.process.profile.keep_new()
         recording.copy_to = self.copy_to
 
     def step(self) -> None:
@@ -70,6 +78,7 @@ class Keeper:
         """
         self._do(lambda: self._writer.finish(self._code() if with_code else ()))
         self._do(self._file.close)
+        self.close()
 
     def _code(self) -> Iterable[Chunk]:
         from ..code.code_to_keep import code_chunks
@@ -78,7 +87,7 @@ class Keeper:
 
     def close(self) -> None:
         """Close the file as it is."""
-        with self._lock:
+        with self._lock, contextlib.suppress(OSError):  # what could not be written is lost
             self._file.close()
 
     def copy_to(self, copy: BinaryIO) -> None:
@@ -125,6 +134,7 @@ class Keeper:
             try:
                 work()
             except OSError as error:
+                self._process.profile.forget_new()
                 self.error = OutputError(
                     f"cannot write {self.path} any further: {error.strerror or error}",
                     "what was written before can be opened",

@@ -53,7 +53,14 @@ def keeping(
     from ..export import destination
 
     path = _path_for(capture, output)
-    capture.keep_in(destination.open_new(path), path, with_sources=with_sources)
+    file = destination.open_new(path)
+    try:
+        with destination.errors(path):
+            capture.keep_in(file, path, with_sources=with_sources)
+    except OutputError:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        raise
     try:
         yield
     finally:
@@ -70,7 +77,8 @@ def keeping_for_page(
 ) -> Iterator[None]:
     """Keep a recording that has not begun, so that its page can save all of it.
 
-    Without any output, it is in the temporary folder, and stays there if ``progress`` says so.
+    Without any output, it is in the temporary folder, and stays there if ``progress`` says so. If
+    that folder cannot be written, the page can save all but the whole recording.
 
     Args:
         capture: of the recording.
@@ -85,32 +93,52 @@ def keeping_for_page(
         with keeping(capture, outputs, with_sources=with_sources):
             yield
         return
-    try:
-        folder = tempfile.mkdtemp(prefix="flametap-")
-    except OSError:  # the page can save other formats
-        yield
-        return
-    from ..export import RECORDING
+    from ..export import RECORDING, destination
 
     stays = not outputs and not progress.is_quiet
     is_whole = False
-    try:
-        path = os.path.join(folder, _path_for(capture, Output(DEFAULT_OUTPUT, RECORDING)))
-        capture.keep_in(open(path, "wb"), path, with_sources=with_sources)  # noqa: SIM115
-        yield
-        is_whole = True
-    finally:
+    with contextlib.ExitStack() as at_end:
+        try:
+            with _temporary_errors():
+                folder = tempfile.mkdtemp(prefix="flametap-")
+                at_end.callback(shutil.rmtree, folder, ignore_errors=True)
+                path = os.path.join(folder, _path_for(capture, Output(DEFAULT_OUTPUT, RECORDING)))
+                file = destination.open_new(path)
+                capture.keep_in(file, path, with_sources=with_sources)
+        except OutputError as error:
+            progress.warn(
+                f"the page cannot save the whole recording: {error.message} ({error.hint})"
+            )
         keeper = capture.keeper
-        if keeper is not None and capture.profile.start_ns and stays:
-            progress.step(f"writing {keeper.path}")
-            keeper.finish(with_code=is_whole)
-            if keeper.error is not None:
-                progress.warn(keeper.error.message)
-            progress.say(f"the recording is in {keeper.path} ('flametap open' shows it)")
-        else:
-            if keeper is not None:
+        try:
+            yield
+            is_whole = True
+        finally:
+            if keeper is not None and capture.profile.start_ns and stays:
+                at_end.pop_all()
+                progress.step(f"writing {keeper.path}")
+                keeper.finish(with_code=is_whole)
+                if keeper.error is not None:
+                    progress.warn(keeper.error.message)
+                progress.say(f"the recording is in {keeper.path} ('flametap open' shows it)")
+            elif keeper is not None:
                 keeper.close()
-            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _temporary_errors() -> Iterator[None]:
+    """Say that the temporary folder cannot be written.
+
+    Raises:
+        OutputError: instead of an OSError.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(
+            f"cannot write in the temporary folder: {error.strerror or error}",
+            "name another one: TMPDIR=FOLDER",
+        ) from error
 
 
 @contextlib.contextmanager
@@ -120,20 +148,14 @@ def _keeping_last(capture: Capture, keep_s: float, *, with_sources: bool) -> Ite
     Raises:
         OutputError: that cannot be.
     """
-    try:
-        folder = tempfile.mkdtemp(prefix="flametap-")
-    except OSError as error:
-        raise OutputError(
-            f"no file can be made in the temporary folder: {error.strerror}",
-            "name another one: TMPDIR=FOLDER",
-        ) from error
-    try:
-        capture.keep_last(folder, keep_s, with_sources=with_sources)
+    with contextlib.ExitStack() as at_end:
+        with _temporary_errors():
+            folder = tempfile.mkdtemp(prefix="flametap-")
+            at_end.callback(shutil.rmtree, folder, ignore_errors=True)
+            capture.keep_last(folder, keep_s, with_sources=with_sources)
+        assert capture.keeper is not None
+        at_end.callback(capture.keeper.close)
         yield
-    finally:
-        if capture.keeper is not None:
-            capture.keeper.close()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _path_for(capture: Capture, output: Output) -> str:

@@ -21,7 +21,7 @@ from typing import Any
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 EXIT_CODE = 130  # 128 + SIGINT, as shells report a command that Ctrl-C ended
 LEAVE_AT = 3
-LEFT = b"\nended without saving; the process is being released\n"
+LEFT = b"\nended at once, nothing more is saved; the process is being released\n"
 
 
 @contextlib.contextmanager

@@ -50,7 +50,7 @@ def check(path: str) -> None:
     Raises:
         OutputError: it cannot be written, or is a link or a file of another user.
     """
-    with _errors(path), _find(path) as place:
+    with errors(path), _find(path) as place:
         if place.is_special:
             if not os.access(f"/proc/self/fd/{place.fd}", os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
@@ -73,7 +73,7 @@ def write(path: str, write_to: Callable[[BinaryIO], None]) -> None:
     Raises:
         OutputError: it cannot be written, or is a link or a file of another user.
     """
-    with _errors(path), _find(path) as place:
+    with errors(path), _find(path) as place:
         if place.is_special:
             with open(f"/proc/self/fd/{place.fd}", "wb") as file:
                 write_to(file)
@@ -101,7 +101,7 @@ def open_new(path: str) -> BinaryIO:
         OutputError: it cannot be written, is a link or a file of another user, is no ordinary
             file, or somebody else writes it just now.
     """
-    with _errors(path), _find(path) as place:
+    with errors(path), _find(path) as place:
         if place.is_special:
             raise OutputError(
                 f"cannot write {path}: a recording needs an ordinary file",
@@ -122,7 +122,12 @@ def open_new(path: str) -> BinaryIO:
 
 
 @contextlib.contextmanager
-def _errors(path: str) -> Iterator[None]:
+def errors(path: str) -> Iterator[None]:
+    """Say that a file cannot be written.
+
+    Raises:
+        OutputError: instead of an OSError.
+    """
     try:
         yield
     except OSError as error:

@@ -100,6 +100,10 @@ class Intervals:
         """From now on, keep each row that is added for ``take_new``. To be called at first."""
         self._kept = []
 
+    def forget_new(self) -> None:
+        """Keep no rows any more: nobody takes them."""
+        self._kept = None
+
     def take_new(self, n_cells: int) -> NewRows:
         """Return the rows that have ended since the last call, those that are open, new cells.
 

@@ -114,6 +114,11 @@ class Tables:
         """From now on, keep what is added for ``take_gains``. Call it before the first batch."""
         self._intervals.keep_new()
 
+    def forget_new(self) -> None:
+        """Keep nothing for ``take_gains`` any more."""
+        with self._lock:
+            self._intervals.forget_new()
+
     def take_gains(self, since: GainMark) -> Gains:
         """Return what has been added after ``since``; each interval once."""
         with self._lock:

@@ -6,6 +6,7 @@ import io
 import os
 import re
 import signal
+import types
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
@@ -22,7 +23,7 @@ from flametap.cli.progress import Progress
 from flametap.cli.recording import finish, watch
 from flametap.cli.signals import Interrupted, Interrupts
 from flametap.cli.start import start
-from flametap.errors import NoSamplesError
+from flametap.errors import NoSamplesError, OutputError
 from flametap.model import Clock, Frame, FrameKind, Function, Status
 from flametap.recording.names.table import SymbolTable
 from flametap.recording.profile.store import Profile
@@ -167,6 +168,14 @@ def conclude(
 def test_watch_ends_with_the_target(out: io.StringIO) -> None:
     with Interrupts() as interrupts:
         watch(cast(Any, PlayedCapture(ends=True)), interrupts, Progress(stream=out), None)
+
+
+def test_watch_tells_once_that_the_file_is_written_no_further(out: io.StringIO) -> None:
+    capture: Any = PlayedCapture()
+    capture.keeper = types.SimpleNamespace(error=OutputError("cannot write x any further", "hint"))
+    with Interrupts() as interrupts:
+        watch(capture, interrupts, Progress(stream=out), 0.5)
+    assert out.getvalue().count("cannot write x any further; hint") == 1
 
 
 def test_watch_ends_when_time_is_up(out: io.StringIO) -> None:

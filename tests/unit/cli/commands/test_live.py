@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import resource
 import tempfile
 import types
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from flametap.cli.progress import Progress
 from flametap.cli.signals import Interrupts
 from flametap.recording.names.table import SymbolTable
 from flametap.recording.opened import open_recording
+from flametap.recording.profile.gains import GainMark
 from flametap.recording.profile.store import Profile
 from profiles import apply, small_profile
 from recordings import recorded
@@ -111,5 +113,58 @@ def test_recording_is_left_behind(
     assert len(left) == stays
     assert len(list(tmp_path.iterdir())) == stays
     for path in left:
+        assert path.stat().st_mode & 0o777 == 0o600
         assert str(path) in told.getvalue()
         assert open_recording(str(path)).process.profile.samples == 1
+
+
+@contextlib.contextmanager
+def full_disk() -> Iterator[None]:
+    """Let each write to a file fail."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("is_full", [True, False])
+def test_page_is_shown_though_no_temporary_file_can_be_made(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_full: bool
+) -> None:
+    folder = tmp_path if is_full else tmp_path / "none"
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    capture, told = Keeping(), io.StringIO()
+    keeping = keeping_for_page(cast(Any, capture), [], Progress(stream=told), with_sources=True)
+    with full_disk() if is_full else contextlib.nullcontext():
+        keeping.__enter__()
+    assert capture.keeper is None
+    keeping.__exit__(None, None, None)
+    assert (
+        "cannot save the whole recording: cannot write in the temporary folder" in told.getvalue()
+    )
+    assert "TMPDIR=FOLDER" in told.getvalue()
+    assert not list(tmp_path.iterdir())
+
+
+def test_temporary_disk_that_becomes_full_costs_no_memory(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    capture, told = Keeping(), io.StringIO()
+    progress = Progress(stream=told)
+    with keeping_for_page(cast(Any, capture), [], progress, with_sources=True):
+        assert capture.keeper is not None
+        thread, trace = wire.thread(1, 101, "main"), wire.trace(1, [wire.frame(0, 0x1000)])
+        first, second = (wire.interval(1, 1, t0_ns, 5_000, 4_000) for t0_ns in (1_000, 9_000))
+        apply(capture.profile, 10**9, threads=[thread], traces=[trace], intervals=[first])
+        capture.keeper.step()
+        with full_disk():
+            capture.keeper.finish()
+        assert capture.keeper.error is not None
+        apply(capture.profile, 0, intervals=[second])
+        assert not len(capture.profile.take_gains(GainMark()).rows.ended)
+    assert "cannot write" in told.getvalue()
+    (left,) = tmp_path.rglob("*.flametap")
+    assert open_recording(str(left)).process.profile.samples == 1
