@@ -115,8 +115,16 @@ def format_for(path: str, explicit: str | None = None) -> str:
         explicit: the format that the user requested, or one of ``SYNONYMS``; it has priority.
 
     Raises:
-        UsageError: there is no such format, or the extension is unknown.
+        UsageError: there is no such format, or the extension is unknown, or that of a second
+            compression.
     """
+    found = _format_for(path, explicit)
+    if found in FORMATS and FORMATS[found].is_compressed and path.lower().endswith(".zst"):
+        raise UsageError(f"{found} is packed with gzip by itself", f"name it {path[:-4]}")
+    return found
+
+
+def _format_for(path: str, explicit: str | None) -> str:
     known = "; ".join(
         (
             f"{RECORDING} ({RECORDING_EXTENSION})",

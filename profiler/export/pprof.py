@@ -3,7 +3,7 @@
 A sample is a stack in a thread, and what the thread did there. Its values are those of all clocks,
 and the number of stacks taken (not of a range of time, of which that is not known). The clock of
 the request is the one that viewers show first. Labels: ``thread``, ``tid``, ``process``, ``pid``,
-``state``, ``wait`` (why it sleeps) and ``gil``.
+``state``, ``wait`` (why it sleeps) and ``gil``. All are texts, because Pyroscope drops numbers.
 
 A location is an address with the functions that are inlined there, in a mapping with its build-id.
 Frames without an address have none: those of interpreted programs, system calls, and all of a file
@@ -36,6 +36,7 @@ _TIME_NS, _DURATION_NS, _PERIOD_TYPE, _PERIOD, _COMMENT, _DEFAULT_TYPE = 9, 10, 
 _TYPE_OF = {Clock.CPU: "cpu", Clock.WALL: "wall", Clock.OFF_CPU: "off_cpu"}
 _NS = "nanoseconds"
 _FEW_SAMPLES = 1 << 12  # written at once
+_ADDR_MAX = (1 << 64) - 1
 
 
 def write(request: ExportRequest, file: BinaryIO) -> None:
@@ -58,22 +59,25 @@ def _pieces(request: ExportRequest) -> Iterator[bytes]:
     rate_hz = status.effective_rate_hz or status.rate_hz
     yield message(_PERIOD_TYPE, tables.value_type("cpu", _NS))
     yield whole(_PERIOD, round(1e9 / rate_hz) if rate_hz else 0)
-    yield whole(_TIME_NS, round(status.started_s * 1e9))
+    begin_ns = request.between_ns[0] or request.profile.start_ns
+    yield whole(_TIME_NS, round(status.started_s * 1e9) + begin_ns - request.profile.start_ns)
     yield whole(_DURATION_NS, request.duration_ns)
     counts_samples = request.counts_samples and rows.samples is not None
     first = "samples" if counts_samples else _TYPE_OF[request.selection.clock]
     yield whole(_DEFAULT_TYPE, tables.string(first))
-    yield packed(_COMMENT, [tables.string(each) for each in (request.title, *request.notes)])
+    comments = [request.title, *request.part, *request.notes]
+    yield packed(_COMMENT, [tables.string(each) for each in comments])
     yield from tables.pieces()
 
 
 def _samples(request: ExportRequest, rows: TimeRows, tables: _Tables) -> Iterator[bytes]:
     status, threads = request.status, request.profile.threads
-    process = tables.label("process", request.program or status.program) + tables.number(
-        "pid", status.pid
-    )
+    process = b""  # of several programs, a stack says which one
+    if status.pid:
+        name = status.program or request.program
+        process = tables.label("process", name) + tables.label("pid", str(status.pid))
     labels: dict[int, bytes] = {
-        number: tables.label("thread", each.name) + tables.number("tid", each.tid) + process
+        number: tables.label("thread", each.name) + tables.label("tid", str(each.tid)) + process
         for number, each in threads.items()
     }
     doing: dict[tuple[int, int, int], bytes] = {}
@@ -123,12 +127,6 @@ class _Tables:
             return b""
         return message(3, whole(1, self.string(key)) + whole(2, self.string(words)))
 
-    def number(self, key: str, number: int) -> bytes:
-        """Return a label that is a number; nothing for 0."""
-        if not number:
-            return b""
-        return message(3, whole(1, self.string(key)) + whole(3, number))
-
     def stack(self, node: int, sysno: int) -> bytes | None:
         """Return the locations of a leaf, innermost first; None: it does not count."""
         key = node, sysno
@@ -172,9 +170,12 @@ class _Tables:
         return self._functions.setdefault((function, file), len(self._functions) + 1)
 
     def _mapping(self, module: Module) -> bytes:
-        """Return a Mapping. Its offset is that of files whose addresses are their offsets."""
-        numbers = module.start, module.end, max(0, module.start - module.load_bias)
-        fields = _wholes(2, numbers)
+        """Return a Mapping. Its offset is that of files whose addresses are their offsets.
+
+        What is loaded where it was linked spans all addresses: readers take these as they are.
+        """
+        numbers = (module.start, module.end, max(0, module.start - module.load_bias))
+        fields = _wholes(2, numbers if module.load_bias else (0, _ADDR_MAX, 0))
         names = whole(5, self.string(module.path)) + whole(6, self.string(module.build_id))
         # It has names, files, lines and inlined functions: a reader need not look for them.
         return fields + names + b"".join(whole(each, 1) for each in (7, 8, 9, 10))

@@ -27,7 +27,7 @@ from .cell_leaves import CellLeaves, cell_leaves
 from .json_pieces import text
 from .leaf_stacks import OF_ALL_CLOCKS, LeafStacks
 from .request import ExportRequest
-from .time_rows import STATES, gil_of, wait_of
+from .time_rows import STATES, gil_of, lock_when_running, wait_of
 
 _SCHEMA = """
 pragma journal_mode = off;
@@ -118,7 +118,7 @@ class _Database:
         facts += [("note", note) for note in request.notes]
         self._insert("meta", ([name, text(value)] for name, value in facts))
         process = [1, status.pid, text(status.command), text(status.program), status.started_s]
-        process += [self._profile.duration_ns, status.state, text(status.reason)]
+        process += [self._profile.duration_ns, text(status.state), text(status.reason)]
         self._insert("processes", [process])
         wanted = request.selection.thread_ids
         threads = {
@@ -131,7 +131,7 @@ class _Database:
             ([i, 1, each.tid, text(each.name), each.exited] for i, each in threads.items()),
         )
         modules = self._profile.modules.values()
-        self._insert("modules", ([m.module_id, text(m.path), m.build_id] for m in modules))
+        self._insert("modules", ([m.module_id, text(m.path), text(m.build_id)] for m in modules))
         for thread_id in threads:
             for rows in self._intervals(thread_id):
                 self._insert("intervals", rows)
@@ -173,7 +173,8 @@ class _Database:
                 apart = block.take(is_apart)
                 nodes = leaves.cpu_node[apart.cell].tolist()
                 stack = np.array([self._stack(node, -1) for node in nodes], np.int64)
-                running = np.full(len(stack), self._do("running", "", "", ""))
+                locks = lock_when_running(leaves.lock[apart.cell]).tolist()
+                running = np.array([self._do("running", "", "", gil_of(lock)) for lock in locks])
                 none = np.zeros(len(stack), np.int64)
                 apart = apart._replace(wall_ns=none)
                 yield _rows(thread_id, stack, running, apart, start_ns, apart.cpu_ns, none)

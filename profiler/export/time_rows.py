@@ -51,6 +51,11 @@ def gil_of(lock: int) -> str:
     return "" if lock == LockState.NONE else LockState(lock).name.lower()
 
 
+def lock_when_running(lock: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """Return what threads that slept meanwhile did with the lock while they ran, if it is known."""
+    return np.where(lock == LockState.HELD, lock, np.uint8(LockState.NONE))
+
+
 def time_rows(request: ExportRequest) -> TimeRows:
     """Return the times of what is counted by a request, whatever its clock."""
     times = request.profile.cell_times(*request.between_ns)
@@ -74,8 +79,8 @@ def time_rows(request: ExportRequest) -> TimeRows:
         column(node, times.node[apart]),
         column(sysno, none - 1),
         column(times.state, none + ThreadState.RUNNING),
-        column(activity, activity[apart]),
-        column(times.lock, times.lock[apart]),
+        column(activity, none + Activity.CPU),
+        column(times.lock, lock_when_running(times.lock[apart])),
     ]
     values = [
         column(np.where(is_apart, 0, times.cpu_ns), times.cpu_ns[apart]),

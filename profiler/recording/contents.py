@@ -6,6 +6,7 @@ Everything is checked: what makes no sense raises ``DamageError``.
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +26,7 @@ _MAX_FUNCTIONS = 4_000_000
 _MAX_FRAMES = 1 << 25
 _MAX_TEXT = 1 << 29  # characters of names
 _MAX_MODULE_ID = 1 << 16
+_INT_LIMIT = 1 << 63
 _MAX_TIME_S = 1 << 37  # the year 6325; dates end with 9999
 _NAME_COLUMNS = tuple(
     each.name
@@ -97,12 +99,18 @@ def _is_like(value: Any, example: Any) -> bool:
     if isinstance(example, bool) or isinstance(value, bool):
         return isinstance(value, bool) and isinstance(example, bool)
     if isinstance(example, float):
-        return isinstance(value, (int, float))
+        return isinstance(value, (int, float)) and math.isfinite(value)
     if isinstance(example, dict):
-        return isinstance(value, dict) and all(isinstance(each, int) for each in value.values())
+        return isinstance(value, dict) and all(map(_is_whole, value.values()))
     if isinstance(example, list):
         return isinstance(value, list) and all(isinstance(each, str) for each in value)
+    if isinstance(example, int):
+        return _is_whole(value)
     return isinstance(value, type(example))
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and abs(value) < _INT_LIMIT
 
 
 def _list(value: Any) -> list[Any]:

@@ -137,8 +137,10 @@ def _fail_above(changes: Sequence[Change], percent: float) -> None:
 
 
 def _format_of(path: str) -> str:
+    from ...export.compression import uncompressed_name
+
     for extension, name in EXTENSIONS.items():
-        if path.lower().endswith(extension):
+        if uncompressed_name(path).lower().endswith(extension):
             return name
     if path == STDOUT:
         return "folded"
@@ -152,13 +154,15 @@ def _write(
 ) -> None:
     """Write both sides: the one before, whose file has that name, and the one after."""
     from ...export import difference, write_with
+    from ...export.compression import compressing
 
-    def write(file: BinaryIO) -> None:
-        if format_name == "folded":
-            difference.write_folded(found.tree, file)
-        elif format_name == "html":
-            difference.write_html(sides[0], sides[1], name, file)
-        else:
-            difference.write_svg(found.tree, sides[1].recording, file)
+    def write(plain_file: BinaryIO) -> None:
+        with compressing(path, plain_file) as file:
+            if format_name == "folded":
+                difference.write_folded(found.tree, file)
+            elif format_name == "html":
+                difference.write_html(sides[0], sides[1], name, file)
+            else:
+                difference.write_svg(found.tree, sides[1].recording, file)
 
     write_with(path, write)

@@ -35,7 +35,7 @@ class CellTimes(NamedTuple):
 def take_cell_times(
     intervals: Intervals, stacks: Stacks, between_ns: tuple[int, int] | None
 ) -> CellTimes:
-    """Return the times of the cells that have any.
+    """Return the times of the cells that have any, or a stack that was taken.
 
     Args:
         intervals: of the profile.
@@ -49,7 +49,8 @@ def take_cell_times(
         counts = intervals.sample_counts()
     else:
         sums = {clock: intervals.sums_between(clock, *between_ns) for clock in Clock}
-    some = np.flatnonzero(np.any([each != 0 for each in sums.values()], axis=0))
+    columns = [*sums.values(), *([] if counts is None else [counts])]
+    some = np.flatnonzero(np.any([each != 0 for each in columns], axis=0))
     stack = cells.stack[some]
     return CellTimes(
         cells.thread_id[some],

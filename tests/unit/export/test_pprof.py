@@ -87,6 +87,8 @@ def test_range_has_no_numbers_of_samples_as_they_are_not_known() -> None:
     file = check(ExportRequest(recorded(profile, table), Selection(span=span)))
     assert file.types == ["cpu", "wall", "off_cpu"]
     assert file.fields["duration_ns"] == [end - begin]
+    assert file.fields["time_ns"] == [begin]
+    assert any(each.endswith(" of the recording") for each in file.comments)
 
 
 def test_shaped_stacks_are_those_of_the_shaped_tree() -> None:
@@ -108,13 +110,15 @@ def test_shape_means_functions_that_only_sleeping_threads_have(steps: str) -> No
     assert not any("[epoll_wait]" in each.stack for each in shaped.samples)
 
 
-def labelled() -> tuple[Profile, SymbolTable]:
+def labelled(load_bias: int = 0x5000_0000) -> tuple[Profile, SymbolTable]:
     profile, table = Profile(), SymbolTable()
     table = SymbolTable(profile.locate)
     apply(
         profile,
         10**9,
-        modules=[wire.module(1, "/opt/prog", build_id=bytes.fromhex("c0ffee"))],
+        modules=[
+            wire.module(1, "/opt/prog", load_bias=load_bias, build_id=bytes.fromhex("c0ffee"))
+        ],
         threads=[wire.thread(1, 101, "main"), wire.thread(2, 102, "pool")],
         traces=[
             wire.trace(1, [WORK_ADDR, MAIN_ADDR]),
@@ -136,7 +140,7 @@ def test_labels_say_who_and_what() -> None:
     profile, table = labelled()
     file = read(ExportRequest(recorded(profile, table, status)))
     said = {
-        (each.labels["tid"], each.labels["state"], each.labels.get("wait")): each
+        (int(each.labels["tid"]), each.labels["state"], each.labels.get("wait")): each
         for each in file.samples
     }
     assert said.keys() >= {
@@ -147,11 +151,22 @@ def test_labels_say_who_and_what() -> None:
     }
     running = said[101, "running", None]
     assert running.labels["thread"] == "main"
-    assert (running.labels["process"], running.labels["pid"]) == ("prog", 101)
+    assert (running.labels["process"], running.labels["pid"]) == ("prog", "101")
     assert (running.values["cpu"], running.values["off_cpu"]) == (4_000, 1_000)
     assert said[102, "asleep", "lock"].labels["thread"] == "pool"
     assert said[101, "asleep", "poll"].stack[-1] == "[epoll_wait]"
     assert "a note" in file.comments
+
+
+def test_stacks_of_several_programs_are_not_those_of_one_process() -> None:
+    file = read(ExportRequest(recorded(*labelled(), Status(0, "", "ended", program="a and b"))))
+    assert not any({"process", "pid"} & each.labels.keys() for each in file.samples)
+
+
+def test_program_at_its_own_addresses_is_one_mapping_of_all() -> None:
+    file = read(ExportRequest(recorded(*labelled(load_bias=0))))
+    (mapping,) = file.mappings.values()
+    assert (mapping["start"], mapping["limit"], mapping["offset"]) == ([], [-1], [])
 
 
 def test_locations_are_addresses_in_mappings_with_their_inlined_functions() -> None:

@@ -77,6 +77,13 @@ def test_file_is_compressed_as_its_name_says(
     assert pprof.read_bytes() == other.read_bytes(), "it is not compressed twice"
 
 
+def test_file_is_not_compressed_in_two_ways() -> None:
+    with pytest.raises(UsageError) as caught:
+        format_for("out.pprof.zst")
+    assert caught.value.hint == "name it out.pprof"
+    assert format_for("out.pprof.gz") == "pprof"
+
+
 def test_file_is_written_and_nothing_else_left(tmp_path: Path) -> None:
     path = tmp_path / "out.folded"
     path.write_text("what was there before")

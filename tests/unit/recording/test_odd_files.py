@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -106,6 +107,13 @@ def frames_of_nodes(found: Loaded) -> int:
 def test_state_of_a_time_without_a_date_ends_it(started_s: float) -> None:
     changed = with_change(b"STAT", lambda facts, _: facts.update(started_s=started_s))
     assert any("impossible started_s" in note for note in read(changed).status.notes)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"pid": 1 << 63}, {"counters": {"ticks": 1 << 70}}, {"rate_hz": math.inf}]
+)
+def test_state_with_impossible_numbers_ends_it(wrong: dict[str, Any]) -> None:
+    assert is_cut(read(with_change(b"STAT", lambda facts, _: facts.update(wrong))))
 
 
 def test_open_intervals_of_impossible_times_end_it() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -59,9 +60,10 @@ def test_growth_beyond_a_limit_has_an_exit_code_of_its_own(
 
 
 def test_stacks_with_both_weights(before: str, after: str, tmp_path: Path) -> None:
-    path = tmp_path / "diff.folded"
+    path = tmp_path / "diff.folded.gz"
     assert run(["diff", before, after, "-q", "-o", str(path)]) == 0
-    lines = dict(line.split(" ", 1) for line in path.read_text().splitlines())
+    text = gzip.decompress(path.read_bytes()).decode()
+    lines = dict(line.split(" ", 1) for line in text.splitlines())
     weights = {stack: [int(each) for each in both.split()] for stack, both in lines.items()}
     assert sum(each[0] for each in weights.values()) == 40_000_000
     assert sum(each[1] for each in weights.values()) == 40_000_000
