@@ -293,6 +293,11 @@ class Status:
     symbols_pending: int = 0  # addresses that do not have their final names yet
     is_final: bool = False  # the recording has ended, and all names are final
     notes: list[str] = field(default_factory=list)  # things the user should know, one line each
+    # Of a file of another profiler, which may know less than we do:
+    source: str = ""  # its format; "" for a recording of our own
+    clocks: list[str] = field(default_factory=list)  # those that it has; empty for all
+    weights: str = ""  # what is counted if it is no clock: "time", "samples", "bytes"
+    has_moments: bool = True  # it says when each stack was seen
 
     @property
     def recorded_ns(self) -> int:

@@ -349,9 +349,9 @@ def load(path: str | os.PathLike[str], *, folder: str = "") -> Recording:
     Raises:
         InputError: it cannot be read, or is no recording.
     """
-    from ..recording.opened import open_recording
+    from ..foreign.opening import open_file
 
-    return Recording(open_recording(os.fspath(path)), folder)
+    return Recording(open_file(os.fspath(path)), folder)
 
 
 __all__ = ["Change", "FunctionTime", "Lane", "Node", "Recording", "Thread", "load"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ..errors import InputError, OutputError
-from .chunks import ChunkReader
+from .chunks import MAGIC, ChunkReader
 from .kept_code import CODE, TEXT, KeptCode
 from .reader import load
 from .recording import Process, Recording
@@ -20,13 +20,23 @@ from .revision import Revision
 STORED_BYTES = 128 << 20
 
 
+def is_recording(path: str) -> bool:
+    """Tell whether a file begins as a recording does.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    with readable(path) as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
 def check_recording(path: str) -> None:
     """Check that a file is a recording that can be read, by its first bytes.
 
     Raises:
         InputError: it is not, or cannot be opened.
     """
-    with _readable(path) as file:
+    with readable(path) as file:
         ChunkReader(file, path)
 
 
@@ -36,12 +46,13 @@ def open_recording(path: str) -> Recording:
     Raises:
         InputError: it cannot be read, is no recording, or nothing of it makes sense.
     """
-    with _readable(path) as file:
+    with readable(path) as file:
         return _opened(file, path)
 
 
 @contextlib.contextmanager
-def _readable(path: str) -> Iterator[BinaryIO]:
+def readable(path: str) -> Iterator[BinaryIO]:
+    """Yield a file that is open for reading. Raises InputError if it cannot be read."""
     try:
         with Path(path).open("rb") as file:
             yield file

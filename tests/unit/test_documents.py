@@ -33,6 +33,7 @@ ROOMS = [
         "analysis",
         "code",
         "export",
+        "foreign",
         "locks",
         "recording",
         "recording/merge",

@@ -94,6 +94,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         *("recording", "symbols", "symbols.interpreters", "symbols.jit", "symbols.locate"),
         *("recording.names", "wire"),
     ),
+    # What other profilers recorded.
+    "foreign": (*("errors", "model", "recording", "recording.names", "recording.profile", "wire"),),
     # What people see.
     "export": (
         *("analysis", "code", "errors", "linux", "locks", "model", "recording.profile"),
@@ -109,7 +111,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         *("symbols.locate", "tree", "wire"),
     ),
     "cli.commands": (
-        *("agent", "analysis", "capture", "cli", "errors", "export", "linux", "locks", "model"),
+        *("agent", "analysis", "capture", "cli", "errors", "export", "foreign", "linux", "locks"),
+        "model",
         *(
             "recording.profile",
             "recording",
@@ -129,6 +132,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
             "capture",
             "errors",
             "export",
+            "foreign",
             "inject",
             "model",
             "recording",
@@ -147,7 +151,7 @@ BELONGS_TO: dict[str, tuple[str, ...]] = {
     "werkzeug": ("web",),
     "jinja2": ("export.bundle",),
     "click": ("cli",),
-    "zstandard": ("export.compression", "recording"),
+    "zstandard": ("export.compression", "foreign.unpacked", "recording"),
     "numpy": (
         "wire",
         "recording",
@@ -157,6 +161,7 @@ BELONGS_TO: dict[str, tuple[str, ...]] = {
         "locks",
         "code",
         "analysis",
+        "foreign",
         "export.cell_leaves",
         "export.firefox",
         "export.report_code",
@@ -167,7 +172,7 @@ BELONGS_TO: dict[str, tuple[str, ...]] = {
     "elftools": ("symbols",),
     "symbolic": ("symbols",),
     "multi_demangle": ("symbols.names",),
-    "orjson": ("web", "export", "cli", "recording"),
+    "orjson": ("web", "export", "cli", "foreign.opening", "recording"),
     "re2": ("tree.search",),
     "pytest": ("api.pytest_plugin",),
 }

@@ -70,9 +70,9 @@ def diff(
     format_name = _format_of(output) if output else ""
     from ...analysis.difference import difference_of
     from ...analysis.dispersion import Side
-    from ...recording.opened import open_recording
+    from ...foreign.opening import open_file
 
-    recordings = [open_recording(path) for path in (before, after)]
+    recordings = [open_file(path) for path in (before, after)]
     progress = Progress(quiet=quiet)
     for path, recording in zip((before, after), recordings, strict=True):
         refuse_empty(recording, shown)

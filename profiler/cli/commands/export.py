@@ -50,10 +50,10 @@ def export_file(
     planned = plan(outputs, formats)
     if any(map(is_kept, planned)):
         raise UsageError("the recording is such a file already", "copy it, or name another format")
-    from ...recording.opened import open_recording
+    from ...foreign.opening import open_file
 
     what = replace(shown, shape=shape)
-    write_outputs(open_recording(path), planned, what, Progress(quiet=quiet))
+    write_outputs(open_file(path), planned, what, Progress(quiet=quiet))
     return 0
 
 

@@ -20,9 +20,9 @@ MEBIBYTE = 1 << 20
 @click.argument("path", metavar="FILE")
 def info(path: str) -> int:
     """Say of which program a recording is, when and where it was made, and what it holds."""
-    from ...recording.opened import open_recording
+    from ...foreign.opening import open_file
 
-    for line in info_lines(open_recording(path), os.path.getsize(path)):
+    for line in info_lines(open_file(path), os.path.getsize(path)):
         print_line(line)
     return 0
 

@@ -46,7 +46,7 @@ def open_files(
         flametap open today.flametap --compare yesterday.flametap
         flametap open monday.flametap tuesday.flametap wednesday.flametap
     """
-    from ...recording.opened import check_recording
+    from ...foreign.opening import check_file
 
     heaps.keep_small()
     progress = Progress(quiet=quiet)
@@ -56,7 +56,7 @@ def open_files(
         at_start.add(earlier or len(files))
     for number, path in enumerate(files, 1):
         if number not in at_start:
-            check_recording(path)
+            check_file(path)
     from flametap.web.recordings import File, Recordings
     from flametap.web.server import serve
 
@@ -107,9 +107,9 @@ def _different(paths: Sequence[str], compare: str | None) -> tuple[list[str], in
 
 def _views(path: str) -> Any:
     from ...analysis.views import views_of
-    from ...recording.opened import open_recording
+    from ...foreign.opening import open_file
 
-    return views_of(open_recording(path))
+    return views_of(open_file(path))
 
 
 def names_of(paths: Sequence[str]) -> list[str]:

@@ -75,9 +75,9 @@ def top(
         flametap top 1234
     """
     if what is not None and (os.path.isfile(what) or what.endswith(".flametap")):
-        from ...recording.opened import open_recording
+        from ...foreign.opening import open_file
 
-        recording = open_recording(what)
+        recording = open_file(what)
         refuse_empty(recording, shown)
         print_lines(table_lines(recording, shown, rows or ROWS, by=order, by_line=by_line))
         return 0

@@ -1,0 +1,1 @@
+"""Read the files of other profilers as recordings."""

@@ -1,0 +1,98 @@
+"""Open any file with stacks in it: a recording of our own, or the file of another profiler.
+
+A format is recognised by what is in the file, not by its name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import orjson
+
+from ..errors import InputError
+from ..recording.opened import check_recording, is_recording, open_recording, readable
+from ..recording.recording import Recording
+from . import speedscope
+from .builder import Builder
+from .unpacked import Unpacked
+
+_JSON_START = re.compile(rb"\s*[\[{]")
+# What an impossible value raises while a file is read.
+_IMPOSSIBLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+# Files that another program turns into one that is read here.
+_REMEDIES = {
+    b"PERFILE2": ("a perf.data", "perf script -i {} > out.perf-script"),
+    b"MOJ": ("a binary file of austin", "mojo2austin {} out.austin"),
+    b"FLR\0": ("a JFR file", "jfrconv {} out.collapsed"),
+}
+
+
+class _JsonFormat(NamedTuple):
+    matches: Callable[[Any], bool]
+    read: Callable[[Any, Builder], Recording]
+
+
+_JSON = [_JsonFormat(speedscope.matches, speedscope.read)]
+
+
+def check_file(path: str) -> None:
+    """Check that a file can be opened, by its first bytes.
+
+    Raises:
+        InputError: it is of no known format, or cannot be read.
+    """
+    if is_recording(path):
+        check_recording(path)
+        return
+    with readable(path) as file:
+        _recognised(Unpacked(file, path))
+
+
+def open_file(path: str) -> Recording:
+    """Open a file.
+
+    Raises:
+        InputError: it cannot be read, is of no known format, or nothing of it makes sense.
+    """
+    if is_recording(path):
+        return open_recording(path)
+    with readable(path) as file:
+        found = Unpacked(file, path)
+        read = _recognised(found)
+        builder = Builder(path)
+        try:
+            return read(found, builder)
+        except _IMPOSSIBLE as error:
+            what = str(error) or type(error).__name__
+            raise builder.damaged(f"something in it makes no sense ({what[:80]})") from error
+
+
+def _recognised(file: Unpacked) -> Callable[[Unpacked, Builder], Recording]:
+    """Return what reads a file. Raises InputError if nothing does."""
+    for magic, (what, remedy) in _REMEDIES.items():
+        if file.head.startswith(magic):
+            raise InputError(
+                f"{file.name} is {what}", f"turn it into text first: {remedy.format(file.name)}"
+            )
+    if _JSON_START.match(file.head):
+        return _read_json
+    raise InputError(
+        f"{file.name} is no recording, and of no format that is known",
+        "see docs/formats.md for those that can be opened",
+    )
+
+
+def _read_json(file: Unpacked, builder: Builder) -> Recording:
+    try:
+        data = orjson.loads(file.all())
+    except orjson.JSONDecodeError as error:
+        raise builder.damaged(f"{error.msg} at character {error.pos:,}") from error
+    for form in _JSON:
+        if form.matches(data):
+            return form.read(data, builder)
+    raise InputError(
+        f"{file.name} is JSON of no format that is known",
+        "see docs/formats.md for those that can be opened",
+    )

@@ -1,0 +1,91 @@
+"""Read a file that may be compressed, as far as it is reasonable."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from typing import Any, BinaryIO, cast
+
+import zstandard
+
+from ..errors import InputError
+
+MAX_BYTES = 1 << 30  # of what is read at once, unpacked: ten times as much in memory
+HEAD_BYTES = 1 << 16
+MAX_LINE = 1 << 20  # bytes
+_PIECE = 1 << 20
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+
+
+class Unpacked(io.RawIOBase):
+    """The contents of a file, which are unpacked as they are read.
+
+    Args:
+        file: open for reading, at its start.
+        name: of the file, for messages.
+
+    Attributes:
+        head: the first bytes; they are read again.
+
+    Raises:
+        InputError: it cannot be unpacked; so do all methods.
+    """
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        self.name = name
+        self._file = _unpacking(file)
+        self._offset = 0
+        self.head = self._left = self._read(HEAD_BYTES)
+
+    def readable(self) -> bool:
+        """See ``io``."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """See ``io``."""
+        found = self._left[: len(buffer)] or self._read(len(buffer))
+        self._left = self._left[len(found) :]
+        buffer[: len(found)] = found
+        return len(found)
+
+    def all(self) -> bytes:
+        """Return everything, up to a limit."""
+        pieces, size = [], 0
+        while piece := self.read(_PIECE):
+            pieces.append(piece)
+            size += len(piece)
+            if size > MAX_BYTES:
+                raise InputError(
+                    f"{self.name} has more than {MAX_BYTES >> 30} GiB, unpacked",
+                    "write a shorter time of it, or folded stacks, which are read line by line",
+                )
+        return b"".join(pieces)
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines without their ends. What is no text in UTF-8 becomes U+FFFD."""
+        buffered = io.BufferedReader(self, _PIECE)
+        while line := buffered.readline(MAX_LINE):
+            yield line.decode("utf-8", "replace").rstrip("\r\n")
+
+    def _read(self, size: int) -> bytes:
+        try:
+            found = self._file.read(size)
+        except (OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
+            raise InputError(
+                f"{self.name} cannot be unpacked beyond byte {self._offset:,}: {error}",
+                "copy it again",
+            ) from error
+        self._offset += len(found)
+        return found
+
+
+def _unpacking(file: BinaryIO) -> BinaryIO:
+    start = file.read(len(_ZSTD))
+    file.seek(0)
+    if start.startswith(_GZIP):
+        return cast(BinaryIO, gzip.GzipFile(fileobj=file))
+    if start == _ZSTD:
+        return cast(BinaryIO, zstandard.ZstdDecompressor().stream_reader(file))
+    return file
