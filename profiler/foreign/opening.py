@@ -14,7 +14,7 @@ import orjson
 from ..errors import InputError
 from ..recording.opened import check_recording, is_recording, open_recording, readable
 from ..recording.recording import Recording
-from . import speedscope
+from . import pprof, speedscope
 from .builder import Builder
 from .unpacked import Unpacked
 
@@ -78,6 +78,8 @@ def _recognised(file: Unpacked) -> Callable[[Unpacked, Builder], Recording]:
             )
     if _JSON_START.match(file.head):
         return _read_json
+    if pprof.matches(file.head):
+        return lambda file, builder: pprof.read(file.all(), builder)
     raise InputError(
         f"{file.name} is no recording, and of no format that is known",
         "see docs/formats.md for those that can be opened",
