@@ -80,6 +80,8 @@ class Dispersion:
             function: ids of functions.
             chance_ns: the weight of a sample.
         """
+        if not all(each.recording.status().has_moments for each in self._sides):
+            return np.ones(len(function)), np.ones(len(function))  # that is not known
         own, total = (
             np.sqrt(_dispersion([each[which] for each in self._blocks], function, chance_ns))
             for which in range(2)

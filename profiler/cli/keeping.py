@@ -19,6 +19,7 @@ from .progress import Progress
 
 if TYPE_CHECKING:
     from ..capture.live import Capture
+    from ..recording.recording import Recording
 
 
 @contextlib.contextmanager
@@ -201,13 +202,24 @@ def save_last(capture: Capture, output: Output, progress: Progress) -> None:
     Raises:
         OutputError: it cannot be written.
     """
+    path = write_whole(capture.recording, output, progress)
+    progress.say(f"wrote {path} (the last part of the recording: 'flametap open' shows it)")
+
+
+def write_whole(recording: Recording, output: Output, progress: Progress) -> str:
+    """Write all that is kept of a recording, and return the path.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
     from ..export import write_with
 
-    path = output.path_for(capture.status().program, capture.pid, time.time())
+    status = recording.status()
+    path = output.path_for(status.program, status.pid, time.time())
     progress.step(f"writing {path}")
-    assert capture.recording.copy_to is not None
-    write_with(path, capture.recording.copy_to)
-    progress.say(f"wrote {path} (the last part of the recording: 'flametap open' shows it)")
+    assert recording.copy_to is not None
+    write_with(path, recording.copy_to)
+    return path
 
 
 class SaveRequests:

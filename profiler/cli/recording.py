@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ..errors import NoSamplesError, OutputError
 from ..model import Clock
 from ..recording.cost import Certificate
+from ..recording.figures import weight_name
 from .heaviest import heaviest_lines, nameless_lines
 from .keeping import finish_kept, is_kept
 from .output_options import OutputOptions
@@ -265,7 +266,7 @@ def _write(
             raise error from None
         raise OutputError(error.message, f"the recording is in {other}") from error
     if output.path != STDOUT:
-        progress.say(f"wrote {path} ({output.format}, {what.clock.value} time)")
+        progress.say(f"wrote {path} ({output.format}, {weight_name(status, what.clock)})")
 
 
 def symbol_lines(report: SymbolReport, clock: Clock) -> list[str]:

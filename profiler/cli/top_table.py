@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..recording.figures import counted, duration
+from ..recording.figures import counted, duration, weight, weight_name
 from .targets import shorten
 
 if TYPE_CHECKING:
@@ -45,9 +45,14 @@ def table_lines(
     total_ns = int(tree.total_ns[0])
     alive = sum(not each.exited for each in recording.process.profile.thread_infos())
     name = shorten(status.command, max(20, width - 60))
+    what = f"{weight_name(status, options.clock)} {weight(status, total_ns)}"
+    if not status.source:
+        length, threads = duration(status.recorded_ns / 1e9), counted(alive, "thread")
+        what = f"{name} ({status.pid}): {length}, {threads}, {what}"
+    elif status.weights not in ("", "time"):
+        what = weight(status, total_ns)
     lines = [
-        f"{name} ({status.pid}): {duration(status.recorded_ns / 1e9)}, "
-        f"{counted(alive, 'thread')}, {options.clock.value} time {duration(total_ns / 1e9)}",
+        what,
         "",
         "    own %   total %       own     total  " + ("line" if by_line else "function"),
     ]
@@ -56,10 +61,9 @@ def table_lines(
     ):
         where = f"  {shorten(module, MODULE_WIDTH)}" if module else ""
         text = shorten(text, max(20, width - NUMBERS_WIDTH - len(where) - 2))
-        lines.append(
-            f"{own_ns / max(total_ns, 1):>9.2%} {with_ns / max(total_ns, 1):>9.2%}"
-            f" {duration(own_ns / 1e9):>9} {duration(with_ns / 1e9):>9}  {text}{where}"
-        )
+        shares = f"{own_ns / max(total_ns, 1):>9.2%} {with_ns / max(total_ns, 1):>9.2%}"
+        weights = (weight(status, each).removesuffix(status.weights) for each in (own_ns, with_ns))
+        lines.append(f"{shares} {' '.join(f'{each:>9}' for each in weights)}  {text}{where}")
     return lines
 
 

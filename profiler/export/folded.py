@@ -30,7 +30,7 @@ def write(request: ExportRequest, file: BinaryIO) -> None:
 
 def write_tree(tree: CallTree, file: BinaryIO, request: ExportRequest) -> None:
     """Write a call tree as folded stacks, depth first."""
-    divisor = 1 if request.counts_samples else _NS_PER_US
+    divisor = 1 if request.counted else _NS_PER_US
     first, count = (column.tolist() for column in children(tree))
     function, self_ns = tree.function.tolist(), tree.self_ns.tolist()
     line = tree.line.tolist() if request.by_line else [0] * len(function)

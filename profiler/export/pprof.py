@@ -18,7 +18,7 @@ Source: google/pprof, proto/profile.proto.
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO
 
 from ..model import NO_MODULE, Clock, Module
@@ -27,7 +27,7 @@ from .json_pieces import text
 from .leaf_stacks import OF_ALL_CLOCKS, LeafStacks
 from .protobuf import message, packed, whole
 from .request import ExportRequest
-from .time_rows import STATES, TimeRows, gil_of, time_rows, wait_of
+from .time_rows import STATES, Int64s, TimeRows, gil_of, time_rows, wait_of
 
 # Fields of Profile.
 _SAMPLE_TYPE, _SAMPLE, _MAPPING, _LOCATION, _FUNCTION, _STRING = 1, 2, 3, 4, 5, 6
@@ -49,12 +49,10 @@ def write(request: ExportRequest, file: BinaryIO) -> None:
 def _pieces(request: ExportRequest) -> Iterator[bytes]:
     rows = time_rows(request)
     tables = _Tables(request)
-    types = [(name, _NS) for name in _TYPE_OF.values()]
-    if rows.samples is not None:
-        types.append(("samples", "count"))
-    for name, unit in types:
+    values = _values(request, rows)
+    for name, unit, _ in values:
         yield message(_SAMPLE_TYPE, tables.value_type(name, unit))
-    yield from _samples(request, rows, tables)
+    yield from _samples(request, rows, [column for *_, column in values], tables)
     status = request.status
     rate_hz = status.effective_rate_hz or status.rate_hz
     yield message(_PERIOD_TYPE, tables.value_type("cpu", _NS))
@@ -62,15 +60,32 @@ def _pieces(request: ExportRequest) -> Iterator[bytes]:
     begin_ns = request.between_ns[0] or request.profile.start_ns
     yield whole(_TIME_NS, round(status.started_s * 1e9) + begin_ns - request.profile.start_ns)
     yield whole(_DURATION_NS, request.duration_ns)
-    counts_samples = request.counts_samples and rows.samples is not None
-    first = "samples" if counts_samples else _TYPE_OF[request.selection.clock]
-    yield whole(_DEFAULT_TYPE, tables.string(first))
+    names = [name for name, *_ in values]
+    first = "samples" if request.counts_samples else _TYPE_OF[request.selection.clock]
+    yield whole(_DEFAULT_TYPE, tables.string(first if first in names else names[0]))
     comments = [request.title, *request.part, *request.notes]
     yield packed(_COMMENT, [tables.string(each) for each in comments])
     yield from tables.pieces()
 
 
-def _samples(request: ExportRequest, rows: TimeRows, tables: _Tables) -> Iterator[bytes]:
+def _values(request: ExportRequest, rows: TimeRows) -> list[tuple[str, str, Int64s]]:
+    """Return the types of values: names, units and columns."""
+    status = request.status
+    columns = {Clock.CPU: rows.cpu_ns, Clock.WALL: rows.wall_ns, Clock.OFF_CPU: rows.off_cpu_ns}
+    if status.weights:  # of a file of another profiler
+        unit = {"time": _NS, "bytes": "bytes"}.get(status.weights, "count")
+        found = [(status.weights.replace(" ", "_"), unit, rows.wall_ns)]
+    else:
+        known = status.clocks or [clock.value for clock in Clock]
+        found = [(_TYPE_OF[each], _NS, columns[each]) for each in Clock if each.value in known]
+    if rows.samples is not None and status.weights != "samples":
+        found.append(("samples", "count", rows.samples))
+    return found
+
+
+def _samples(
+    request: ExportRequest, rows: TimeRows, values: Sequence[Int64s], tables: _Tables
+) -> Iterator[bytes]:
     status, threads = request.status, request.profile.threads
     process = b""  # of several programs, a stack says which one
     if status.pid:
@@ -81,9 +96,10 @@ def _samples(request: ExportRequest, rows: TimeRows, tables: _Tables) -> Iterato
         for number, each in threads.items()
     }
     doing: dict[tuple[int, int, int], bytes] = {}
-    columns = [each.tolist() for each in rows if each is not None]
+    keys = rows.thread_id, rows.node, rows.sysno, rows.state, rows.activity, rows.lock
+    columns = [each.tolist() for each in (*keys, *values)]
     found: list[bytes] = []
-    for thread_id, node, sysno, state, activity, lock, *values in zip(*columns, strict=True):
+    for thread_id, node, sysno, state, activity, lock, *numbers in zip(*columns, strict=True):
         stack = tables.stack(node, sysno)
         if stack is None:
             continue
@@ -95,7 +111,7 @@ def _samples(request: ExportRequest, rows: TimeRows, tables: _Tables) -> Iterato
                 + tables.label("gil", gil_of(lock))
             )
         whose = labels.get(thread_id, process)
-        found.append(message(_SAMPLE, stack + packed(2, values) + whose + what))
+        found.append(message(_SAMPLE, stack + packed(2, numbers) + whose + what))
         if len(found) == _FEW_SAMPLES:
             yield b"".join(found)
             found = []

@@ -101,6 +101,12 @@ class ExportRequest:
         return self.unit == "samples"
 
     @property
+    def counted(self) -> str:
+        """What is counted where weights are no time: "samples", "bytes"; "" for nanoseconds."""
+        weights = self.status.weights
+        return "samples" if self.counts_samples else "" if weights == "time" else weights
+
+    @property
     def between_ns(self) -> tuple[int | None, int | None]:
         """The range of time, CLOCK_MONOTONIC of the target; (None, None) for all."""
         return self.selection.between(self.profile.start_ns, self.profile.now_ns)
@@ -144,7 +150,7 @@ class ExportRequest:
     def what(self) -> str:
         """What the weights are and of which part, in a few words."""
         unit = "samples" if self.counts_samples else "time"
-        what = f"{self.selection.clock.value} {unit}"
+        what = self.status.weights or f"{self.selection.clock.value} {unit}"
         return "; ".join((what, *self.part)) if self.part else f"{what} of the whole recording"
 
     def tree(self, clock: Clock | None = None) -> CallTree:

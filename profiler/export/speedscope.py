@@ -30,6 +30,7 @@ from .json_pieces import encode, text, write_numbers
 from .leaf_stacks import FrameKey, LeafStacks, leaves_of, threads_with_weight
 from .request import ExportRequest
 
+_UNITS = {"": "nanoseconds", "bytes": "bytes"}  # of others, speedscope knows none
 SCHEMA_URL = "https://www.speedscope.app/file-format-schema.json"
 
 
@@ -79,7 +80,7 @@ def _write_thread(
     head = {
         "type": "sampled",
         "name": text(f"{thread.name} ({thread.tid})"),
-        "unit": "none" if request.counts_samples else "nanoseconds",
+        "unit": _UNITS.get(request.counted, "none"),
         "startValue": 0,
     }
     file.write(encode(head)[:-1] + b',"samples":[')

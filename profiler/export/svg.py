@@ -118,7 +118,7 @@ def _lines(
 
 
 def _amount(request: ExportRequest, weight: int) -> str:
-    return f"{weight} samples" if request.counts_samples else f"{weight / 1e9:.6g} s"
+    return f"{weight} {request.counted}" if request.counted else f"{weight / 1e9:.6g} s"
 
 
 def _label(name: str, width_px: float) -> str:

@@ -24,7 +24,7 @@ from ..recording.profile.interval_chunk import MAX_SUM_NS, ROW_DTYPE
 from ..recording.profile.intervals import NewRows
 from ..recording.profile.stack_columns import FIRST, StackColumns
 from ..recording.profile.store import Profile
-from ..recording.recording import Process, Recording, machine
+from ..recording.recording import Process, Recording
 from ..recording.writer import RecordingWriter
 from ..wire.abi import FRAME_KIND_MANAGED, FRAME_KIND_SHIFT, MAX_FRAMES
 
@@ -229,6 +229,8 @@ class Builder:
         """Return the recording. Raises InputError if there is nothing in it."""
         columns = [np.concatenate(each) for each in zip(*self._columns, strict=True)] or None
         if columns is not None:
+            if known.weights == "samples":
+                columns[6] = columns[4]
             counts = (columns[4] > 0) | (columns[5] > 0) | (columns[6] > 0)
             columns = [each[counts] for each in columns]
         if columns is None or not len(columns[0]):
@@ -281,6 +283,8 @@ class Builder:
         if self._n_deep:
             deep = counted(self._n_deep, "frame")
             notes.append(f"{deep} deeper than {MAX_FRAMES:,} in a stack are left out")
+        weight = max(int(gains.rows.ended[each].sum()) for each in ("wall_ns", "cpu_ns"))
+        samples = int(gains.rows.ended["samples"].sum())
         return Status(
             known.pid,
             known.program,
@@ -288,7 +292,8 @@ class Builder:
             program=known.program,
             started_s=known.started_s,
             duration_ns=gains.rows.now_ns - START_NS,
-            samples=int(gains.rows.ended["samples"].sum()),
+            samples=samples,
+            effective_rate_hz=1e9 * samples / max(weight, 1),
             is_final=True,
             notes=notes,
             source=known.source,
@@ -319,7 +324,7 @@ def _recording(gains: Gains, frames: Sequence[tuple[Frame, ...]], status: Status
         profile.extend(gains)
         profile.settle()
         names.set_many(range(len(frames)), frames)
-        found = Recording(Process(profile, names), lambda: status, meta=machine())
+        found = Recording(Process(profile, names), lambda: status, meta={})
         found.copy_to = copy_to
         return found
 

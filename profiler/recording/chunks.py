@@ -174,7 +174,8 @@ class ChunkReader:
         if len(start) < HEADER.size or HEADER.unpack(start)[0] != MAGIC:
             raise InputError(
                 f"{name} is no recording of flametap",
-                "'flametap record' makes one: -o NAME.flametap",
+                "'flametap record' makes one, and 'flametap export FILE' one of another profiler's"
+                " file: -o NAME.flametap",
             )
         version = HEADER.unpack(start)[1]
         if not 1 <= version <= VERSION:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ..model import Clock, Status
+
 # (upper limit in ns, divisor, unit). A limit is where the unit would need four digits.
 _TIMES = ((999.5, 1, "ns"), (999.5e3, 1e3, "µs"), (999.5e6, 1e6, "ms"), (float("inf"), 1e9, "s"))
 
@@ -20,6 +22,17 @@ def short_time(ns: float) -> str:
 def counted(count: int, noun: str) -> str:
     """Format a count with its noun: ``1 thread``, ``2 threads``."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def weight(status: Status, ns: int) -> str:
+    """Format a weight: a duration, or what another profiler counts: ``12,345 samples``."""
+    is_time = status.weights in ("", "time")
+    return duration(ns / 1e9) if is_time else f"{ns:,} {status.weights}"
+
+
+def weight_name(status: Status, clock: Clock) -> str:
+    """Say what weights are: ``cpu time``, ``samples``."""
+    return status.weights or f"{clock.value} time"
 
 
 def duration(seconds: float) -> str:

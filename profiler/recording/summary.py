@@ -64,6 +64,10 @@ def summary_of(
     status: Status, cpu_ns: int, threads: Sequence[ThreadInfo], waits_shown_by: str
 ) -> list[str]:
     """Format the same, of the CPU time of all threads."""
+    if status.source:
+        return [
+            f"{counted(status.samples, 'sample')} from a file of another profiler: {status.source}"
+        ]
     # CPU shares rest on the samples of running threads only.
     ran = min(status.counters.get("signals_handled", 0), status.samples)
     lines = [

@@ -296,6 +296,8 @@ def sample_ns_of(clock: Clock, *states: Status) -> float:
 
 
 def _sample_ns(clock: Clock, status: Status) -> float:
+    if status.source:  # of another profiler: the average weight of a sample
+        return NS_PER_S / (status.effective_rate_hz or NS_PER_S)
     rates = {
         Clock.CPU: status.effective_rate_hz or status.rate_hz,
         Clock.OFF_CPU: status.look_rate_hz,

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from ...errors import ChangedError, UsageError
-from ...model import Clock
+from ...model import Clock, Status
+from ...recording.figures import weight_name
 from ..option_values import by, parse_percent
 from ..output_options import OutputOptions, shown_options
 from ..outputs import STDOUT
@@ -78,10 +79,13 @@ def diff(
         refuse_empty(recording, shown)
         for note in recording.status().notes:
             progress.warn(f"{path}: {note}")
+    if len({each.status().weights for each in recordings}) > 1:
+        counts = " and ".join(weight_name(each.status(), shown.clock) for each in recordings)
+        raise UsageError(f"{counts} cannot be compared", "name files that count the same")
     sides = [Side(recording, shown.selection(recording)) for recording in recordings]
     found = difference_of(*sides)
     if not quiet:
-        for line in table_lines(found, shown.clock, is_all=is_all):
+        for line in table_lines(found, recordings[1].status(), shown.clock, is_all=is_all):
             print_line(line)
     if output:
         _write(output, format_name, found, sides, os.path.basename(before))
@@ -91,12 +95,14 @@ def diff(
     return 0
 
 
-def table_lines(found: Difference, clock: Clock, *, is_all: bool = False) -> list[str]:
+def table_lines(
+    found: Difference, status: Status, clock: Clock, *, is_all: bool = False
+) -> list[str]:
     """Format what changed: functions by their own time, then with what they call."""
     lines: list[str] = []
     for title, changes in (
-        (f"{clock.value} time of their own", found.own),
-        (f"{clock.value} time with what they call", found.total),
+        (f"{weight_name(status, clock)} of their own", found.own),
+        (f"{weight_name(status, clock)} with what they call", found.total),
     ):
         listed = [each for each in changes if each.grade or is_all][:LISTED]
         if not listed:

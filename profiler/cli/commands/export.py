@@ -7,7 +7,7 @@ from dataclasses import replace
 import click
 
 from ...errors import UsageError
-from ..keeping import is_kept
+from ..keeping import is_kept, write_whole
 from ..options import output_options
 from ..output_options import OutputOptions, shown_options
 from ..outputs import plan
@@ -40,20 +40,25 @@ def export_file(
     shown: OutputOptions,
     quiet: bool,
 ) -> int:
-    """Write other formats of a recording that `flametap record -o NAME.flametap` has made.
+    """Write other formats of a recording that `flametap record -o NAME.flametap` has made, or of a
+    file of another profiler, which becomes a recording with -o NAME.flametap.
 
     \b
         flametap export NAME.flametap -o out.speedscope.json -o out.html
+        flametap export profile.pb.gz -o out.html
     """
     if not outputs:
         raise UsageError("no output is named", "name one: -o out.html")
     planned = plan(outputs, formats)
-    if any(map(is_kept, planned)):
-        raise UsageError("the recording is such a file already", "copy it, or name another format")
     from ...foreign.opening import open_file
 
+    recording, progress = open_file(path), Progress(quiet=quiet)
+    for output in filter(is_kept, planned):
+        if not recording.status().source:
+            raise UsageError("it is such a file already", "copy it, or name another format")
+        write_whole(recording, output, progress)
     what = replace(shown, shape=shape)
-    write_outputs(open_file(path), planned, what, Progress(quiet=quiet))
+    write_outputs(recording, [each for each in planned if not is_kept(each)], what, progress)
     return 0
 
 

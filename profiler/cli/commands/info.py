@@ -42,10 +42,11 @@ def info_lines(recording: Recording, size_bytes: int) -> list[str]:
         ("command", status.command),
         ("process", str(status.pid or "")),
         ("machine", " ".join(str(meta.get(each, "")) for each in ("host", "system", "machine"))),
-        ("made by", f"flametap {meta.get('flametap', '?')}"),
+        ("made by", "" if status.source else f"flametap {meta.get('flametap', '?')}"),
+        ("format", status.source),
         ("began", _time_of_day(status.started_s)),
         ("ended", status.reason),
-        ("rate", f"{status.rate_hz:g} Hz"),
+        ("rate", f"{status.rate_hz:g} Hz" if status.rate_hz else ""),
         ("languages", ", ".join(status.languages)),
         ("threads", f"{len(profile.threads):,}"),
         ("functions", f"{len(recording.functions):,}"),
@@ -53,7 +54,8 @@ def info_lines(recording: Recording, size_bytes: int) -> list[str]:
     ]
     lines = [f"{name + ':':<11}{text}" for name, text in facts if text.strip()]
     notes = [f"note: {each}" for each in status.notes]
-    return [*lines, *summary(recording), *Certificate.of(status).lines(), *notes]
+    cost = [] if status.source else Certificate.of(status).lines()
+    return [*lines, *summary(recording), *cost, *notes]
 
 
 def _time_of_day(seconds: float) -> str:

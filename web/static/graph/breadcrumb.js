@@ -3,7 +3,8 @@
 import { byId, h, setText } from '../page/dom.js';
 import { reconcile } from '../page/reconcile.js';
 import { hasCode } from '../model/explain.js';
-import { formatCount, formatNs, formatShare } from '../model/format.js';
+import { formatCount, formatShare } from '../model/format.js';
+import { formatWeight } from '../model/weight.js';
 import { labelOf } from '../model/spelling.js';
 
 export class Breadcrumb {
@@ -20,7 +21,7 @@ export class Breadcrumb {
     byId('zoom-reset').hidden = path.length === 0 && !run;
     if (view) {
       const weight = view.zoom.run?.total_ns ?? view.boxes.total_ns[view.zoom.box];
-      const text = `${formatNs(weight)} · ${formatShare(weight, view.total_ns)}`;
+      const text = `${formatWeight(weight)} · ${formatShare(weight, view.total_ns)}`;
       setText(byId('crumb-weight'), text);
       byId('zoom-code').hidden = Boolean(view.zoom.run) || !hasCode(view.functionOf(view.zoom.box));
     }

@@ -5,10 +5,10 @@ import { isGuess } from '../model/color.js';
 import { bar, byId, h, swatch } from '../page/dom.js';
 import { reconcile } from '../page/reconcile.js';
 import { explainKind, hasAssembly, hasCode, marginOf, originLabel } from '../model/explain.js';
-import { formatCount, formatNs, formatPlace, formatPoints, formatShare } from '../model/format.js';
+import { formatCount, formatPlace, formatPoints, formatShare } from '../model/format.js';
+import { formatWeight, weightName } from '../model/weight.js';
 import { changeCard } from './change_card.js';
 import { Holders, isLockWait } from './holders.js';
-import { CLOCK_NAMES } from '../model/state.js';
 
 const GAP_PX = 14; // between the pointer and the card
 
@@ -20,7 +20,7 @@ function weightRow(label, ns, view, zoomNs, sample) {
     'tr',
     {},
     h('th', { scope: 'row' }, label),
-    h('td', {}, formatNs(ns)),
+    h('td', {}, formatWeight(ns)),
     h('td', {}, formatShare(ns, total), margin > 0 ? h('span', { class: 'dim' }, ` ± ${formatPoints(margin)}`) : ''),
     ofZoom,
     h('td', { class: 'meter' }, h('span', { class: 'track' }, bar('fill', ns / total))),
@@ -118,7 +118,7 @@ export class Details {
           h(
             'tr',
             {},
-            h('th', {}, `${CLOCK_NAMES[clock]} time`),
+            h('th', {}, weightName(clock)),
             h('td', {}),
             h('td', {}, 'of all'),
             zoomNs < view.total_ns ? h('td', {}, 'of zoom') : null,

@@ -1,7 +1,8 @@
 // A function between its callers, above, and what it calls, below: two graphs of one function.
 
 import { byId, h, setText } from '../page/dom.js';
-import { formatNs, formatShare } from '../model/format.js';
+import { formatShare } from '../model/format.js';
+import { formatWeight } from '../model/weight.js';
 import { Graph } from './graph.js';
 import { functionTarget, halfSteps } from '../model/shape.js';
 import { ROWS_STEP, rowsToAsk } from '../model/state.js';
@@ -48,7 +49,7 @@ class Half {
   /** Shows the function's weight and its share, once both are known. */
   showWeight() {
     const [total, whole] = [this.views.current?.total_ns ?? 0, this.owner.on.wholeNs()];
-    setText(this.weight, whole ? `${formatNs(total)} · ${formatShare(total, whole)} of all` : '');
+    setText(this.weight, whole ? `${formatWeight(total)} · ${formatShare(total, whole)} of all` : '');
   }
 
   needRow(row) {

@@ -300,6 +300,8 @@ function explainNames(status, view) {
  * @param view {nameless_ns, nameless_frames, total_ns} of what is shown; null before there is anything
  */
 export function summarise(status, view = null) {
+  const names = view?.total_ns > 0 ? [{ id: 'names', ...explainNames(status, view) }] : [];
+  if (status.source) return [{ id: 'source', level: 'fair', text: `flametap did not take these stacks (${status.source})` }, ...names];
   const verdicts = explainVerdicts(status.verdict_cpu_ns);
   const share = verdicts.total ? verdicts.complete / verdicts.total : 1;
   const lost = LOSSES.reduce((sum, [name]) => sum + (status.counters[name] ?? 0), 0);
@@ -315,7 +317,7 @@ export function summarise(status, view = null) {
         : 'no CPU time yet',
     },
     { id: 'lost', level: lost ? 'bad' : 'good', text: lost ? `${formatCount(lost)} lost` : 'nothing lost' },
-    ...(view?.total_ns > 0 ? [{ id: 'names', ...explainNames(status, view) }] : []),
+    ...names,
     {
       id: 'cost',
       level: cost <= COST_LIMIT ? 'good' : 'fair',
@@ -353,7 +355,7 @@ export function explainPrecision(totalNs, sample) {
   if (!(totalNs > 0 && sample > 0)) return '';
   const points = (share) => `± ${formatPoints(marginOf(share, 1, sample / totalNs))}`;
   const samples = formatPlural(Math.max(1, totalNs / sample), 'sample');
-  return `${samples} of CPU time are shown: 19 times out of 20, a share of 50 % is right to ${points(0.5)} percentage points, one of 1 % to ${points(0.01)}.`;
+  return `${samples} are shown: 19 times out of 20, a share of 50 % is right to ${points(0.5)} percentage points, one of 1 % to ${points(0.01)}.`;
 }
 
 /** Names the languages of interpreted functions (model.Status): "Python", "Java and Ruby". */

@@ -1,7 +1,8 @@
 // What is kept of a view: names of files, and stacks as text. No DOM.
 
-import { CLOCK_NAMES, DEFAULTS, toHash } from './state.js';
-import { formatNs, formatShare, targetName } from './format.js';
+import { DEFAULTS, toHash } from './state.js';
+import { formatShare, targetName } from './format.js';
+import { formatWeight, weightName } from './weight.js';
 import { describeStep, describeTarget } from './shape.js';
 import { formatRange, parseRange } from './timeline.js';
 
@@ -51,8 +52,7 @@ export function stackText(view, box) {
     if (f) lines.push(f.module ? `${f.full_name || f.name} (${f.module})` : f.name);
   }
   const ns = view.boxes.total_ns[box];
-  const clock = CLOCK_NAMES[view.asked.clock];
-  const head = `${formatShare(ns, view.total_ns)} of the ${clock} time, ${formatNs(ns)}`;
+  const head = `${formatShare(ns, view.total_ns)} of the ${weightName(view.asked.clock)}, ${formatWeight(ns)}`;
   return [head, ...lines.reverse(), ''].join('\n');
 }
 

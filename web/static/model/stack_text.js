@@ -1,11 +1,12 @@
 // A stack as text, as debuggers print it: the innermost function first. No DOM.
 
-import { formatNs, formatPlace, formatShare } from './format.js';
+import { formatPlace, formatShare } from './format.js';
+import { formatWeight } from './weight.js';
 
 /** Returns the stack of a box of a view, with the box's weight in the first line. */
 export function stackText(view, box) {
   const total = view.boxes.total_ns[box];
-  const lines = [`${formatNs(total)}, ${formatShare(total, view.total_ns)} of all`];
+  const lines = [`${formatWeight(total)}, ${formatShare(total, view.total_ns)} of all`];
   for (let at = box; at > 0; at = view.boxes.parent[at]) {
     const f = view.functionOf(at);
     if (!f) continue;
@@ -32,6 +33,6 @@ export function pathText(row, rows, wholeNs) {
     const found = byKey.get(row.path.slice(0, at + 1).join('.'));
     return found ? `  ${found.name}${found.module ? ` (${found.module})` : ''}` : '  …';
   });
-  const head = `${formatNs(row.totalNs)}, ${formatShare(row.totalNs, wholeNs)} of all`;
+  const head = `${formatWeight(row.totalNs)}, ${formatShare(row.totalNs, wholeNs)} of all`;
   return `${[head, ...names.reverse()].join('\n')}\n`;
 }

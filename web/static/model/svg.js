@@ -1,7 +1,8 @@
 // The view as an SVG file: the boxes that the graph shows, with a title on each. It stands alone. No DOM.
 
 import { fitLabel } from './layout.js';
-import { formatCount, formatNs, formatShare } from './format.js';
+import { formatCount, formatShare } from './format.js';
+import { formatWeight } from './weight.js';
 
 const LEAST_LABEL_PX = 26; // as on the canvas
 const PADDING = 5;
@@ -63,7 +64,7 @@ export function toSvg({ view, viewport, rows, width, palette, paper, title }, wi
     const label = right - left < LEAST_LABEL_PX ? '' : fitLabel(name, right - left - 2 * PADDING, widthOf);
     parts.push(
       `<g${opacity < 1 ? ` opacity="${opacity}"` : ''}>` +
-        `<title>${xml(`${name}: ${formatNs(boxes.total_ns[box])}, ${share}`)}</title>` +
+        `<title>${xml(`${name}: ${formatWeight(boxes.total_ns[box])}, ${share}`)}</title>` +
         `<rect x="${round(left)}" y="${round(top)}" width="${round(boxWidth)}" height="${rows.rowHeight - 1}" fill="${fill}"/>` +
         (label
           ? `<text x="${round(left + PADDING)}" y="${round(top + rows.rowHeight / 2 + 4)}" fill="${palette.text}">${xml(label)}</text>`

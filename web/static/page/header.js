@@ -3,6 +3,7 @@
 import { setPaused } from '../server/connection.js';
 import { byId, icon, setText } from './dom.js';
 import { formatElapsed, formatPlural, formatRate, targetName } from '../model/format.js';
+import { setWeights } from '../model/weight.js';
 
 const STATE_TEXT = {
   connecting: 'Connecting', // no status has arrived yet
@@ -15,6 +16,15 @@ const STATE_TEXT = {
 };
 
 const STOPPED = 'stopped'; // by the user, or as the time asked for was over: no news
+
+/** Hides what a file of another profiler does not know: clocks, moments, how stacks were taken. */
+function showKnown(status) {
+  const { source = '', clocks = [], has_moments: hasMoments = true } = status;
+  setWeights(status);
+  byId('clock').hidden = clocks.length === 1;
+  document.documentElement.toggleAttribute('data-foreign', source !== '');
+  document.documentElement.toggleAttribute('data-timeless', !hasMoments);
+}
 
 export class Header {
   /** @param on {changed(), failed(message)} */
@@ -32,6 +42,7 @@ export class Header {
 
   update(status) {
     this.status = status;
+    showKnown(status);
     setText(byId('elapsed'), formatElapsed(status.duration_ns - status.paused_ns));
     setText(byId('samples'), formatPlural(status.samples, 'sample'));
     setText(byId('rate'), formatRate(status.rate_hz));
@@ -84,6 +95,7 @@ export class Header {
     if (this.line === 'lost') return 'The connection to flametap is lost; trying again.';
     if (this.line === 'closed') return 'flametap was stopped. The loaded data stays visible.';
     if (this.status?.state === 'saved') return this.status.report;
+    if (this.status?.source) return `A file of another profiler: ${this.status.source}.`;
     if (this.status?.state !== 'ended') return '';
     const { reason } = this.status;
     return `The recording has ended${reason && reason !== STOPPED ? `: ${reason}` : ''}.`;

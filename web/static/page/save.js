@@ -2,7 +2,8 @@
 
 import { pngOf, svgOf } from '../graph/picture.js';
 import { fileName, openingAt, reportHash, shownPart, stackText } from '../model/keep.js';
-import { CLOCK_NAMES, exportQuery } from '../model/state.js';
+import { exportQuery } from '../model/state.js';
+import { weightName } from '../model/weight.js';
 import { fetchFile, fetchJson } from '../server/connection.js';
 import { copyText, download } from './download.js';
 import { byId, choice, h, setText } from './dom.js';
@@ -59,7 +60,7 @@ export class Save {
     byId('save-part').hidden = words.length === 0;
     const said = part === 'whole' || !words.length ? 'The whole recording' : words.join(', ');
     const kept = state.compare ? `${said}. The comparison is not part of a file.` : said;
-    setText(byId('save-what'), `${CLOCK_NAMES[state.clock]} time: ${kept}`);
+    setText(byId('save-what'), `${weightName(state.clock)}: ${kept}`);
   }
 
   item({ name, label, about }) {

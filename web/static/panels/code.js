@@ -5,7 +5,8 @@ import { HttpError, fetchJson } from '../server/connection.js';
 import { rem } from '../page/appearance.js';
 import { announce, byId, choice, h, setText, setTitle } from '../page/dom.js';
 import { hasAssembly } from '../model/explain.js';
-import { formatNs, formatShare } from '../model/format.js';
+import { formatShare } from '../model/format.js';
+import { formatWeight } from '../model/weight.js';
 import { codeRows, hottestRow, nextHot, sourceRows } from '../model/listing.js';
 import { codeQuery } from '../model/state.js';
 import { VirtualList, partsOf } from './virtual_list.js';
@@ -124,8 +125,8 @@ export class Code {
     setText(byId('code-place'), place);
     setTitle(byId('code-place'), place);
     this.showNotes(notes);
-    const own = answer ? `self ${formatNs(answer.self_ns)}` : '';
-    const all = answer ? `total ${formatNs(answer.total_ns)}` : '';
+    const own = answer ? `self ${formatWeight(answer.self_ns)}` : '';
+    const all = answer ? `total ${formatWeight(answer.total_ns)}` : '';
     const share = answer ? `${formatShare(answer.total_ns, answer.whole_ns)} of all` : '';
     setText(byId('code-weight'), [own, all, share].filter(Boolean).join(' · '));
     this.list.classList.toggle('is-assembly', this.tab === 'assembly');
@@ -158,8 +159,8 @@ export class Code {
     }
     element.style.setProperty('--heat', row.heat.toFixed(3));
     element.append(
-      cell('self number', row.self, row.selfNs ? formatNs(row.selfNs) : null),
-      cell('total number', row.total, row.totalNs ? formatNs(row.totalNs) : null),
+      cell('self number', row.self, row.selfNs ? formatWeight(row.selfNs) : null),
+      cell('total number', row.total, row.totalNs ? formatWeight(row.totalNs) : null),
       cell('line number', row.place, row.bytes ?? null),
       cell('text', row.text),
     );

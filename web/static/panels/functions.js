@@ -3,7 +3,8 @@
 import { bar, byId, h, setText, swatch } from '../page/dom.js';
 import { rem } from '../page/appearance.js';
 import { explainKind, hasCode } from '../model/explain.js';
-import { formatCount, formatNs, formatShare } from '../model/format.js';
+import { formatCount, formatShare } from '../model/format.js';
+import { formatWeight } from '../model/weight.js';
 import { VirtualList, partsOf } from './virtual_list.js';
 
 const WINDOW = 60; // least rows of one request
@@ -102,7 +103,7 @@ export class Functions {
     const weight = (ns) =>
       cell(
         'weight',
-        h('span', { class: 'number' }, formatNs(ns)),
+        h('span', { class: 'number' }, formatWeight(ns)),
         h('span', { class: 'number dim' }, formatShare(ns, this.whole)),
         h('span', { class: 'track' }, bar('fill', this.whole > 0 ? ns / this.whole : 0)),
       );

@@ -4,13 +4,13 @@
 import { bar, byId, h, setText } from '../page/dom.js';
 import { rem } from '../page/appearance.js';
 import { describeGil, describeWait } from '../model/explain.js';
-import { formatCount, formatNs, formatPlural, formatShare } from '../model/format.js';
+import { formatCount, formatPlural, formatShare } from '../model/format.js';
+import { formatWeight, weightTitle } from '../model/weight.js';
 import { learnThreads, parseThreads } from '../model/spelling.js';
 import { HttpError, fetchJson } from '../server/connection.js';
 import { VirtualList, partsOf } from './virtual_list.js';
 
 const WEIGHTS = { cpu: 'cpu_ns', wall: 'wall_ns', 'off-cpu': 'off_cpu_ns' };
-const WEIGHT_NAMES = { cpu: 'CPU', wall: 'Wall', 'off-cpu': 'Off-CPU' };
 const DESCENDING = ['weight', 'held', 'awaited'];
 const WINDOW = 100; // rows of one request
 const MOST_NAMED = 16; // chosen threads whose names are asked for
@@ -206,7 +206,7 @@ export class Threads {
 
   showHead() {
     const { answer } = this;
-    setText(byId('threads-weight-label'), WEIGHT_NAMES[this.clock]);
+    setText(byId('threads-weight-label'), weightTitle(this.clock));
     const hasGil = this.status?.has_gil ?? false;
     this.panel.classList.toggle('has-gil', hasGil);
     for (const title of this.panel.querySelectorAll('#threads-titles .gil')) title.hidden = !hasGil;
@@ -261,7 +261,7 @@ export class Threads {
       },
       cell('thread-name', box, h('button', { type: 'button', class: 'link', title: titleOf(row), onclick: () => this.onChoose(ids) }, name)),
       cell('thread-tid number dim', isGroup ? `× ${formatCount(row.count)}` : String(row.tid)),
-      cell('thread-weight weight', h('span', { class: 'number' }, formatNs(weight)), h('span', { class: 'track' }, bar('fill', weight / most))),
+      cell('thread-weight weight', h('span', { class: 'number' }, formatWeight(weight)), h('span', { class: 'track' }, bar('fill', weight / most))),
       hasGil ? cell('thread-gil number', formatShare(row.gil_held_ns, duration)) : null,
       hasGil ? cell('thread-gil number', formatShare(row.gil_awaited_ns, duration)) : null,
       h('span', { class: `thread-waits${wait.isQuiet ? ' dim' : ''}`, role: 'cell', title: wait.title || null }, wait.text),

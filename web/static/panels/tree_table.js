@@ -7,7 +7,8 @@ import { bar, byId, h, setText, swatch } from '../page/dom.js';
 import { copyText } from '../page/clipboard.js';
 import { describeRange, formatDifference, formatPart, sidesOf, signOf, sureness } from '../model/change.js';
 import { explainKind } from '../model/explain.js';
-import { formatNs, formatPlural, formatShare } from '../model/format.js';
+import { formatPlural, formatShare } from '../model/format.js';
+import { formatWeight } from '../model/weight.js';
 import { learnFunctions } from '../model/spelling.js';
 import { pathText, rowsText } from '../model/stack_text.js';
 import { treeQuery } from '../model/state.js';
@@ -258,8 +259,8 @@ export class TreeTable {
     if (!comparison) {
       const self = row.selfNs > 0 ? formatShare(row.selfNs, whole) : '';
       return [
-        cell('total', number(formatShare(row.totalNs, whole), formatNs(row.totalNs)), track),
-        cell('self', number(self, formatNs(row.selfNs))),
+        cell('total', number(formatShare(row.totalNs, whole), formatWeight(row.totalNs)), track),
+        cell('self', number(self, formatWeight(row.selfNs))),
       ];
     }
     const { here, there, difference } = sidesOf(comparison, row.hereNs, row.thereNs);

@@ -1,0 +1,28 @@
+// What the weights of views are: nanoseconds, or what a file of another profiler counts. No DOM.
+
+import { formatBytes, formatCount, formatNs } from './format.js';
+import { CLOCK_NAMES } from './state.js';
+
+let counted = ''; // model.Status.weights: "time", "samples", "bytes"; "" for the time of a clock
+
+/** Says what is counted. @param status model.Status */
+export function setWeights({ weights = '' }) {
+  counted = weights;
+}
+
+/** Formats a weight: "1.23 s", "12 345 samples", "1.23 MB". */
+export function formatWeight(weight) {
+  if (!counted || counted === 'time') return formatNs(weight);
+  if (counted === 'bytes') return formatBytes(weight);
+  return `${formatCount(weight)} ${weight === 1 ? counted.replace(/s$/, '') : counted}`;
+}
+
+/** Says what weights are: "CPU time", "time", "samples". */
+export function weightName(clock) {
+  return counted || `${CLOCK_NAMES[clock]} time`;
+}
+
+/** The same as the title of a column: "CPU", "Samples". */
+export function weightTitle(clock) {
+  return counted ? counted[0].toUpperCase() + counted.slice(1) : CLOCK_NAMES[clock];
+}
