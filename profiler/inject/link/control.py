@@ -6,6 +6,7 @@ the file is a sealed memfd (``ring_file``), so no access to it can fail.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
 import mmap
@@ -17,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ...errors import AttachFailedError
-from ...linux import ptrace
+from ...linux import procfs, ptrace
 from ...linux.syscalls import syscall_number
 from ...wire import control_abi as abi
 from ...wire.abi import RECIPE_WORDS
@@ -30,6 +31,7 @@ from .target_memory import TargetMemory
 READY_LIMIT_S = 10.0
 READY_INTERVAL_S = 0.0001
 ANSWER_LIMIT_S = 10.0
+BUSY_LIMIT_S = 60.0  # while our thread works, or waits for a CPU or a disk
 LOOK_INTERVAL_S = 0.05
 FUTEX_WAIT, FUTEX_WAKE, EVERYBODY = 0, 1, (1 << 31) - 1
 # gate_code, gate_restorer and GATE_RESTORER in agent/sampling/disposition.c.
@@ -58,6 +60,7 @@ class Control:
     """
 
     def __init__(self, entry: Entry, memory: TargetMemory) -> None:
+        self._pid, self._tid = memory.pid, entry.tid
         self._task = f"/proc/{memory.pid}/task/{entry.tid}"
         self._asking = threading.Lock()
         self._gate_addr, fd = self._wait_until_ready(entry, memory)
@@ -112,6 +115,12 @@ class Control:
     def is_alive(self) -> bool:
         """Tell whether our thread still exists."""
         return os.path.exists(self._task)
+
+    def _is_busy(self) -> bool:
+        """Tell whether our thread works, or waits for a CPU or a disk: it cannot answer before."""
+        with contextlib.suppress(*procfs.GONE):
+            return procfs.read_task_state(self._pid, self._tid) in ("R", "D")
+        return False
 
     def prepare(self, rate_hz: int, filtered: int, clocks: int, known: BlockOffsets) -> Prepared:
         """Have everything prepared but sampling.
@@ -237,7 +246,8 @@ class Control:
                         "look whether it is stopped or out of memory: flametap doctor PID",
                     )
                 self._futex(abi.ANSWERED, FUTEX_WAIT, answered, LOOK_INTERVAL_S)
-                waited_s += LOOK_INTERVAL_S
+                share = ANSWER_LIMIT_S / BUSY_LIMIT_S if self._is_busy() else 1.0
+                waited_s += LOOK_INTERVAL_S * share
             result: int = struct.unpack_from("<i", self._mapping, abi.AT_RESULT)[0]
             return result
 

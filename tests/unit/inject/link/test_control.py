@@ -176,6 +176,31 @@ def test_wait_for_an_answer_ends_when_there_is_no_hope(
     assert not control.leave(lambda: False, 0.01)
 
 
+@pytest.mark.parametrize(("state", "is_patient"), [("R", True), ("D", True), ("S", False)])
+def test_thread_that_works_or_waits_for_a_cpu_has_more_time(
+    control: Control,
+    thread: FakeThread,
+    monkeypatch: pytest.MonkeyPatch,
+    state: str,
+    is_patient: bool,
+) -> None:
+    looks = []
+
+    def answer_late(_: int, __: int) -> str:
+        looks.append(state)
+        thread.is_deaf = len(looks) < 4
+        return state
+
+    thread.is_deaf = True
+    monkeypatch.setattr(control_module.procfs, "read_task_state", answer_late)
+    monkeypatch.setattr(control_module, "ANSWER_LIMIT_S", 2 * control_module.LOOK_INTERVAL_S)
+    if is_patient:
+        control.set_rate(1)
+        return
+    with pytest.raises(AttachFailedError, match="does not answer"):
+        control.set_rate(1)
+
+
 def test_thread_that_has_ended_answers_nothing(control: Control, thread: FakeThread) -> None:
     thread.is_deaf = True
     control._task = "/proc/self/task/0"
