@@ -8,6 +8,7 @@ import { Graph } from './graph/graph.js';
 import { Palette } from './model/color.js';
 import { sampleNs } from './model/explain.js';
 import { formatShare, programName } from './model/format.js';
+import { setWeights } from './model/weight.js';
 import {
   CLOCK_NAMES,
   ROWS_STEP,
@@ -58,6 +59,7 @@ const PLACE = [...WEIGHTS, ...SHAPES, 'zoom', 'run'];
 const LIVE_ONLY = [...WEIGHTS.filter((name) => name !== 'clock'), ...SHAPES, 'sandwich'];
 const ASKED = [...PLACE, 'search', 'tab', 'sort', 'beside'];
 
+setWeights(document.documentElement.dataset.weights ?? '');
 let state = parseHash(location.hash || document.documentElement.dataset.view || ''); // a report has a view of its own
 let rows = ROWS_STEP;
 let readOut = ''; // the box that screen readers have been told of

@@ -5,8 +5,8 @@ import { CLOCK_NAMES } from './state.js';
 
 let counted = ''; // model.Status.weights: "time", "samples", "bytes"; "" for the time of a clock
 
-/** Says what is counted. @param status model.Status */
-export function setWeights({ weights = '' }) {
+/** Says what is counted, once: model.Status.weights. */
+export function setWeights(weights) {
   counted = weights;
 }
 

@@ -3,7 +3,6 @@
 import { setPaused } from '../server/connection.js';
 import { byId, icon, setText } from './dom.js';
 import { formatElapsed, formatPlural, formatRate, targetName } from '../model/format.js';
-import { setWeights } from '../model/weight.js';
 
 const STATE_TEXT = {
   connecting: 'Connecting', // no status has arrived yet
@@ -16,15 +15,6 @@ const STATE_TEXT = {
 };
 
 const STOPPED = 'stopped'; // by the user, or as the time asked for was over: no news
-
-/** Hides what a file of another profiler does not know: clocks, moments, how stacks were taken. */
-function showKnown(status) {
-  const { source = '', clocks = [], has_moments: hasMoments = true } = status;
-  setWeights(status);
-  byId('clock').hidden = clocks.length === 1;
-  document.documentElement.toggleAttribute('data-foreign', source !== '');
-  document.documentElement.toggleAttribute('data-timeless', !hasMoments);
-}
 
 export class Header {
   /** @param on {changed(), failed(message)} */
@@ -42,7 +32,6 @@ export class Header {
 
   update(status) {
     this.status = status;
-    showKnown(status);
     setText(byId('elapsed'), formatElapsed(status.duration_ns - status.paused_ns));
     setText(byId('samples'), formatPlural(status.samples, 'sample'));
     setText(byId('rate'), formatRate(status.rate_hz));
@@ -64,7 +53,7 @@ export class Header {
     const known = this.status?.state ?? 'connecting';
     const state = line === 'lost' ? 'lost' : line === 'closed' ? 'ended' : known;
     byId('state').dataset.state = state;
-    setText(byId('state-text'), STATE_TEXT[state] ?? state);
+    setText(byId('state-text'), this.status?.source ? 'File' : (STATE_TEXT[state] ?? state));
     this.showPause();
     this.showBanner();
   }
