@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import orjson
 
@@ -59,14 +59,27 @@ def open_file(path: str) -> Recording:
     if is_recording(path):
         return open_recording(path)
     with readable(path) as file:
-        found = Unpacked(file, path)
-        read = _recognised(found)
-        builder = Builder(path)
-        try:
-            return read(found, builder)
-        except _IMPOSSIBLE as error:
-            what = str(error) or type(error).__name__
-            raise builder.damaged(f"something in it makes no sense ({what[:80]})") from error
+        return read_foreign(file, path)
+
+
+def read_foreign(file: BinaryIO, name: str) -> Recording:
+    """Read the file of another profiler.
+
+    Args:
+        file: open for reading, at its start.
+        name: of the file, for messages.
+
+    Raises:
+        InputError: it is of no known format, or nothing of it makes sense.
+    """
+    found = Unpacked(file, name)
+    read = _recognised(found)
+    builder = Builder(name)
+    try:
+        return read(found, builder)
+    except _IMPOSSIBLE as error:
+        what = " ".join((str(error) or type(error).__name__).split())
+        raise builder.damaged(f"something in it makes no sense ({what[:80]})") from error
 
 
 def _recognised(file: Unpacked) -> Callable[[Unpacked, Builder], Recording]:

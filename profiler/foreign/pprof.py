@@ -260,7 +260,7 @@ def _parsed(data: bytes) -> _Profile:
         file = strings[_int(each.get(4, 0))]
         found.functions[_int(each[1])] = strings[_int(each.get(2, 0))], file
     for value in raw[_LOCATION]:
-        found.locations[next(_int(each) for key, each in fields(value) if key == 1)] = value
+        found.locations[_int(dict(fields(value))[1])] = value
     found.comments = [strings[at] for value in raw[_COMMENT] for at in numbers(value)]
     found.time_ns = max(0, min(signed(_int(raw[_TIME_NS][-1])), 1 << 62)) if raw[_TIME_NS] else 0
     found.default = strings[_int(raw[_DEFAULT_TYPE][-1])] if raw[_DEFAULT_TYPE] else ""

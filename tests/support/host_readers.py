@@ -34,6 +34,7 @@ from flametap.web.gate import Refusal, request_length
 from flametap.wire import abi
 from flametap.wire.decoder import Decoder, ProtocolError
 from flametap.wire.ring import Ring
+from foreign_readers import FOREIGN_READERS
 from host_fuzzing import Reader
 from java_readers import JAVA_READERS
 from recording_readers import RECORDING_READERS
@@ -369,6 +370,7 @@ READERS: dict[str, Reader] = {
             b" ",
         ),
     ),
+    **FOREIGN_READERS,
     **RECORDING_READERS,
     **SYMBOL_READERS,
     **JAVA_READERS,
