@@ -200,7 +200,7 @@ def _perf(
 def _opened(count: int, folder: Path) -> dict[str, Any]:
     """Make a file of many intervals, and open it."""
     path = folder / f"{count}.flametap"
-    _make(count, path)
+    make(count, path)
     done = subprocess.run(
         [sys.executable, "-c", OPENS, str(path)], capture_output=True, text=True, check=True
     )
@@ -234,7 +234,8 @@ def _begun(file: BinaryIO, n_stacks: int) -> tuple[Profile, RecordingWriter]:
     return profile, writer
 
 
-def _make(count: int, path: Path) -> None:
+def make(count: int, path: Path) -> None:
+    """Make a recording of so many intervals."""
     with path.open("wb") as file:
         profile, writer = _begun(file, N_TRACES)
         rng = np.random.default_rng(1)

@@ -19,6 +19,7 @@ import completeness
 import cost
 import depth
 import eintr
+import formats
 import handler
 import idle
 import java_peers
@@ -52,6 +53,7 @@ BENCHES: tuple[Bench, ...] = (
     memory.BENCH,
     store.BENCH,
     kept.BENCH,
+    formats.BENCH,
     timeline.BENCH,
     transforms.BENCH,
     bigpage.BENCH,

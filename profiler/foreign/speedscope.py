@@ -15,6 +15,7 @@ import numpy as np
 
 from ..model import Frame
 from ..recording.figures import counted
+from ..recording.profile.interval_chunk import MAX_SUM_NS
 from ..recording.recording import Recording
 from .builder import ROOT, Builder, Known
 
@@ -102,5 +103,8 @@ def _add_events(
 def _in_ns(numbers: list[Any], ns: int) -> Any:
     """Return numbers of a unit as whole nanoseconds, or as they are counted."""
     if any(isinstance(each, float) for each in numbers):
-        return np.rint(np.asarray(numbers, np.float64) * ns).astype(np.int64)
+        found = np.asarray(numbers, np.float64) * ns
+        if not (np.abs(found) < MAX_SUM_NS).all():
+            raise ValueError("a number is too large, or none")
+        return np.rint(found).astype(np.int64)
     return np.asarray(numbers, np.int64) * ns

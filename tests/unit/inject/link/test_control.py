@@ -21,6 +21,7 @@ from flametap.inject.link.control import Control
 from flametap.inject.link.injector import Entry
 from flametap.inject.link.libc_block import BlockOffsets
 from flametap.inject.link.target_memory import TargetMemory
+from flametap.linux import procfs
 from flametap.wire import abi as wire_abi
 from flametap.wire import control_abi as abi
 
@@ -192,7 +193,7 @@ def test_thread_that_works_or_waits_for_a_cpu_has_more_time(
         return state
 
     thread.is_deaf = True
-    monkeypatch.setattr(control_module.procfs, "read_task_state", answer_late)
+    monkeypatch.setattr(procfs, "read_task_state", answer_late)
     monkeypatch.setattr(control_module, "ANSWER_LIMIT_S", 2 * control_module.LOOK_INTERVAL_S)
     if is_patient:
         control.set_rate(1)
