@@ -170,7 +170,8 @@ def test_wait_for_an_answer_ends_when_there_is_no_hope(
     thread.is_deaf = True
     with pytest.raises(AttachFailedError, match="does not answer"):
         control.stop(lambda: True)
-    monkeypatch.setattr(control_module, "ANSWER_LIMIT_S", 0.05)
+    for limit in ("ANSWER_LIMIT_S", "BUSY_LIMIT_S"):
+        monkeypatch.setattr(control_module, limit, 0.05)
     with pytest.raises(AttachFailedError, match="does not answer"):
         control.set_rate(1)
     assert not control.leave(lambda: True)
