@@ -36,7 +36,8 @@ OPENED_AT_START = 2  # of more, the others are opened when the page shows them
 def open_files(
     paths: tuple[str, ...], compare: str | None, host: str, port: int, no_open: bool, quiet: bool
 ) -> int:
-    """Show recordings that `flametap record -o NAME.flametap` has made, in the browser.
+    """Show recordings that `flametap record -o NAME.flametap` has made, in the browser; also the
+    files of other profilers (pprof, speedscope, folded stacks and more: docs/formats.md).
 
     The program need not run any more, nor be on this machine. Prints the page's address to stdout.
     Ctrl-C ends it. The page switches between several files, and compares each with any other.
