@@ -39,6 +39,7 @@ _MAX_ADDRESSES = TABLES_BYTES // ADDRESS_BYTES
 _MAX_THREADS = TABLES_BYTES // 8 // THREAD_BYTES
 _MAX_NAME = 1 << 14  # characters
 _MAX_SAMPLES = 1 << 31
+_NO_CALL = 0xFFFF  # -1 in 16 bits
 _KINDS = {
     (".py", ".pyx", ".pyi"): FrameKind.PYTHON,
     (".js", ".mjs", ".cjs", ".ts", ".tsx", ".jsx"): FrameKind.JAVASCRIPT,
@@ -256,11 +257,12 @@ class Builder:
             t0 = t0 - int(t0.min()) + START_NS
         else:
             t0 = _one_after_another(thread, wall) + START_NS
-        what = (stack + FIRST.n_stacks) << 19 | (-1 & 0xFFFF) << 3 | state
-        keys, cell = np.unique(np.column_stack((thread, what)), axis=0, return_inverse=True)
+        keys, cell = np.unique(thread << 40 | stack << 3 | state, return_inverse=True)
+        stack_of = (keys >> 3 & (1 << 37) - 1) + FIRST.n_stacks
+        what = stack_of << 19 | _NO_CALL << 3 | keys & 7  # ``totals.Cells``
         rows = np.zeros(len(thread), ROW_DTYPE)
         rows["t0_ns"], rows["wall_ns"], rows["cpu_ns"] = t0, wall, cpu
-        rows["samples"], rows["cell"] = samples, cell.reshape(-1)
+        rows["samples"], rows["cell"] = samples, cell
         number = np.arange(len(self._addresses), dtype=np.uint64)
         none = np.zeros(len(nodes), np.uint8)
         stacks = StackColumns(
@@ -275,7 +277,7 @@ class Builder:
             fault=none.astype(np.int32),
         )
         end_ns = int((t0 + wall).max())
-        new = NewRows(keys[:, 0].astype(np.uint32), keys[:, 1], rows, rows[:0], end_ns)
+        new = NewRows((keys >> 40).astype(np.uint32), what, rows, rows[:0], end_ns)
         return Gains(stacks, new, list(self._threads.values()), [], [], START_NS, GainMark())
 
     def _status(self, known: Known, gains: Gains) -> Status:
