@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, NamedTuple
 
 from ..model import Clock, Frame, FrameKind, ThreadState
@@ -22,6 +23,8 @@ from .protobuf import fields, numbers, signed
 # Fields of Profile.
 _SAMPLE_TYPE, _SAMPLE, _MAPPING, _LOCATION, _FUNCTION, _STRING = 1, 2, 3, 4, 5, 6
 _TIME_NS, _COMMENT, _DEFAULT_TYPE = 9, 13, 14
+_NUMBERS = frozenset((7, 8, 9, 10, 12, 14, 15))  # whose values are numbers
+_FIRST_FIELDS, _LAST_FIELD = 16, 15
 
 _NS = {"nanoseconds": 1, "microseconds": 1_000, "milliseconds": 1_000_000, "seconds": 10**9}
 _CLOCKS = {"cpu": Clock.CPU, "wall": Clock.WALL, "off_cpu": Clock.OFF_CPU}
@@ -56,19 +59,23 @@ class _Profile:
 
 
 def matches(head: bytes) -> bool:
-    """Tell whether a file begins with a type of values, as all profiles do."""
+    """Tell whether a file begins with fields of a profile, with a type of values among them."""
     try:
-        number, value = next(fields(head))
-        return number == _SAMPLE_TYPE and isinstance(value, bytes) and _is_type(value)
-    except (StopIteration, ValueError):
-        return False
+        for number, value in islice(fields(head), _FIRST_FIELDS):
+            is_odd = number != _COMMENT and isinstance(value, int) != (number in _NUMBERS)
+            if is_odd or not 1 <= number <= _LAST_FIELD:
+                return False
+            if number == _SAMPLE_TYPE:
+                return _is_type(value)
+    except ValueError:
+        pass
+    return False
 
 
-def _is_type(value: bytes) -> bool:
-    found = dict(fields(value))
-    return (
-        bool(found) and found.keys() <= {1, 2} and all(isinstance(n, int) for n in found.values())
-    )
+def _is_type(value: int | bytes) -> bool:
+    found = dict(fields(value)) if isinstance(value, bytes) else {}
+    numbers_only = all(isinstance(each, int) for each in found.values())
+    return bool(found) and found.keys() <= {1, 2} and numbers_only
 
 
 def read(data: bytes, builder: Builder) -> Recording:

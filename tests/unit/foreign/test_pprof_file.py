@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import json
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,8 @@ from flametap.export.protobuf import message, packed, whole
 from flametap.foreign.opening import open_file
 from flametap.model import Clock, FrameKind
 from foreign_files import error_of, exported, opened, random_recording, stacks
+
+DATA = Path(__file__).resolve().parents[2] / "data" / "foreign"
 
 
 class Made:
@@ -104,6 +108,20 @@ def test_our_own_file_has_the_same_trees(tmp_path: Path, seed: int) -> None:
     assert {(each.name, each.tid) for each in again.process.profile.threads.values()} == {
         (each.name, each.tid) for each in profile.threads.values()
     }
+
+
+@pytest.mark.parametrize("name", ["go-cpu", "go-heap"])
+def test_sums_are_those_of_go_tool_pprof(name: str) -> None:
+    """The sums are those of ``go tool pprof -top -nodecount=500 -nodefraction=0 -unit=ns``."""
+    recording = open_file(str(DATA / f"{name}.pb.gz"))
+    expected = json.loads((DATA / f"{name}.json").read_text())
+    own: Counter[str] = Counter()
+    total: Counter[str] = Counter()
+    for stack, weight in stacks(recording).items():
+        own[stack[-1]] += weight
+        for function in {*stack}:
+            total[function] += weight
+    assert {each: [own[each], total[each]] for each in total} == expected
 
 
 def changed(
