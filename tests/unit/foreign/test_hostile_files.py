@@ -1,0 +1,75 @@
+"""Files that are not what they seem, or far too much of it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+
+from flametap.errors import InputError
+from flametap.foreign import builder, unpacked
+from flametap.foreign.opening import check_file, open_file
+from flametap.wire.abi import MAX_FRAMES
+from foreign_files import error_of, opened, stacks
+
+
+def speedscope(names: list[str], samples: list[list[int]]) -> str:
+    frames = [{"name": each} for each in names]
+    profile = {"type": "sampled", "name": "t", "unit": "none", "startValue": 0, "endValue": 1}
+    profile |= {"samples": samples, "weights": [1] * len(samples)}
+    return json.dumps({"shared": {"frames": frames}, "profiles": [profile]})
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress], ids=["gzip", "zstd"])
+def test_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pack: Any) -> None:
+    monkeypatch.setattr(unpacked, "MAX_BYTES", 1 << 20)
+    bomb = pack(b'{"shared": ' + b" " * (1 << 26))
+    assert len(bomb) < 1 << 17
+    assert "has more than" in error_of(tmp_path, bomb)
+
+
+def test_stack_of_a_million_frames_loses_its_innermost(tmp_path: Path) -> None:
+    recording = opened(tmp_path, "x", speedscope(["f", "leaf"], [[0] * 1_000_000 + [1]]))
+    (found,) = stacks(recording)
+    assert found == ("f",) * MAX_FRAMES
+    assert "deeper than 2,048 in a stack are left out" in recording.status().notes[0]
+
+
+def test_more_functions_than_fit_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(builder, "_MAX_ADDRESSES", 1000)
+    data = speedscope([f"f{number}" for number in range(2000)], [[0]])
+    assert "more functions than fit into memory" in error_of(tmp_path, data)
+    monkeypatch.setattr(builder, "_MAX_NODES", 1000)
+    data = speedscope(["a", "b"], [[(at >> bit) & 1 for bit in range(10)] for at in range(1024)])
+    assert "more different stacks than fit into memory" in error_of(tmp_path, data)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\0" * 100, b"hello", b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"[" * 100_000, b"\xff\xfe{"],
+)
+def test_what_is_no_profile_is_refused(tmp_path: Path, data: bytes) -> None:
+    assert error_of(tmp_path, data)
+
+
+def test_nothing_is_executed_by_a_terminal(tmp_path: Path) -> None:
+    name = "a\x1b]0;owned\x07\n\r\u202eb"
+    recording = opened(tmp_path, "x", speedscope([name], [[0]]))
+    assert {each.name for each in recording.functions} >= {name}, "who shows it makes it harmless"
+    message = error_of(tmp_path, json.dumps({"shared": {"frames": [{name: 1}]}, "profiles": []}))
+    assert message.isprintable()
+
+
+def test_missing_file_and_folder_have_one_line(tmp_path: Path) -> None:
+    for path in (tmp_path / "none", tmp_path, "/dev/null"):
+        for attempt in (open_file, check_file):
+            with pytest.raises(InputError) as caught:
+                attempt(os.fspath(path))
+            assert "\n" not in caught.value.message
