@@ -27,8 +27,7 @@ from ..recording.profile.store import Profile
 from ..recording.recording import Process, Recording
 from ..recording.writer import RecordingWriter
 from ..wire.abi import FRAME_KIND_MANAGED, FRAME_KIND_SHIFT, MAX_FRAMES
-
-Int64s = npt.NDArray[np.int64]
+from .columns import Int64s, distinct
 
 ROOT = 0
 START_NS = 1  # of the recording: 0 means that there is nothing
@@ -195,7 +194,7 @@ class Builder:
             np.zeros(count, np.int64) if t0 is None else self._times(t0),
             walls,
             walls if cpu is None else self._weights(cpu),
-            self._weights([samples] * count if isinstance(samples, int) else samples),
+            self._weights(np.full(count, samples) if isinstance(samples, int) else samples),
         )
         if len({len(each) for each in columns}) != 1:
             raise self.damaged("its columns have different lengths")
@@ -248,7 +247,7 @@ class Builder:
 
     def _gains(self, columns: list[Int64s], *, has_moments: bool) -> Gains:
         thread, node, state, t0, wall, cpu, samples = columns
-        nodes, stack = np.unique(node, return_inverse=True)
+        nodes, stack = distinct(node, FIRST.n_nodes + len(self._parent))
         # Of a thread, in order of time; without moments, one after another.
         order = np.lexsort((t0, thread)) if has_moments else np.argsort(thread, kind="stable")
         thread, stack, state, t0 = thread[order], stack[order], state[order], t0[order]
@@ -257,8 +256,9 @@ class Builder:
             t0 = t0 - int(t0.min()) + START_NS
         else:
             t0 = _one_after_another(thread, wall) + START_NS
-        keys, cell = np.unique(thread << 40 | stack << 3 | state, return_inverse=True)
-        stack_of = (keys >> 3 & (1 << 37) - 1) + FIRST.n_stacks
+        n_threads, n_stacks = len(self._threads) + 1, len(nodes)
+        keys, cell = distinct((thread * n_stacks + stack) << 3 | state, n_threads * n_stacks << 3)
+        stack_of = (keys >> 3) % n_stacks + FIRST.n_stacks
         what = stack_of << 19 | _NO_CALL << 3 | keys & 7  # ``totals.Cells``
         rows = np.zeros(len(thread), ROW_DTYPE)
         rows["t0_ns"], rows["wall_ns"], rows["cpu_ns"] = t0, wall, cpu
@@ -277,7 +277,7 @@ class Builder:
             fault=none.astype(np.int32),
         )
         end_ns = int((t0 + wall).max())
-        new = NewRows((keys >> 40).astype(np.uint32), what, rows, rows[:0], end_ns)
+        new = NewRows(((keys >> 3) // n_stacks).astype(np.uint32), what, rows, rows[:0], end_ns)
         return Gains(stacks, new, list(self._threads.values()), [], [], START_NS, GainMark())
 
     def _status(self, known: Known, gains: Gains) -> Status:
