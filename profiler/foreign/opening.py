@@ -9,12 +9,13 @@ import re
 from collections.abc import Callable
 from typing import Any, BinaryIO, NamedTuple
 
+import numpy as np
 import orjson
 
 from ..errors import InputError
 from ..recording.opened import check_recording, is_recording, open_recording, readable
 from ..recording.recording import Recording
-from . import pprof, speedscope
+from . import firefox, pprof, speedscope
 from .builder import Builder
 from .unpacked import Unpacked
 
@@ -34,7 +35,10 @@ class _JsonFormat(NamedTuple):
     read: Callable[[Any, Builder], Recording]
 
 
-_JSON = [_JsonFormat(speedscope.matches, speedscope.read)]
+_JSON = [
+    _JsonFormat(speedscope.matches, speedscope.read),
+    _JsonFormat(firefox.matches, firefox.read),
+]
 
 
 def check_file(path: str) -> None:
@@ -76,7 +80,8 @@ def read_foreign(file: BinaryIO, name: str) -> Recording:
     read = _recognised(found)
     builder = Builder(name)
     try:
-        return read(found, builder)
+        with np.errstate(all="ignore"):  # impossible numbers are refused
+            return read(found, builder)
     except _IMPOSSIBLE as error:
         what = " ".join((str(error) or type(error).__name__).split())
         raise builder.damaged(f"something in it makes no sense ({what[:80]})") from error
@@ -100,10 +105,7 @@ def _recognised(file: Unpacked) -> Callable[[Unpacked, Builder], Recording]:
 
 
 def _read_json(file: Unpacked, builder: Builder) -> Recording:
-    try:
-        data = orjson.loads(file.all())
-    except orjson.JSONDecodeError as error:
-        raise builder.damaged(f"{error.msg} at character {error.pos:,}") from error
+    data = _parsed(file.all(), builder)
     for form in _JSON:
         if form.matches(data):
             return form.read(data, builder)
@@ -111,3 +113,10 @@ def _read_json(file: Unpacked, builder: Builder) -> Recording:
         f"{file.name} is JSON of no format that is known",
         "see docs/formats.md for those that can be opened",
     )
+
+
+def _parsed(text: bytes, builder: Builder) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise builder.damaged(f"{error.msg} at character {error.pos:,}") from error
