@@ -15,7 +15,7 @@ import orjson
 from ..errors import InputError
 from ..recording.opened import check_recording, is_recording, open_recording, readable
 from ..recording.recording import Recording
-from . import firefox, pprof, speedscope
+from . import cpuprofile, firefox, pprof, speedscope
 from .builder import Builder
 from .unpacked import Unpacked
 
@@ -38,6 +38,7 @@ class _JsonFormat(NamedTuple):
 _JSON = [
     _JsonFormat(speedscope.matches, speedscope.read),
     _JsonFormat(firefox.matches, firefox.read),
+    _JsonFormat(cpuprofile.matches, cpuprofile.read),
 ]
 
 

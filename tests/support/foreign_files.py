@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,3 +63,9 @@ def error_of(tmp_path: Path, data: bytes | str) -> str:
     assert "\n" not in caught.value.message
     assert caught.value.hint
     return caught.value.message
+
+
+def cpu_node(number: int, name: str, url: str = "", line: int = -1, **more: Any) -> dict[str, Any]:
+    """A node of V8's CPU profiles. Lines count from 0."""
+    call = {"functionName": name, "scriptId": "1", "url": url, "lineNumber": line}
+    return {"id": number, "callFrame": call, **more}
