@@ -5,6 +5,7 @@ A format is recognised by what is in the file, not by its name.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable
 from typing import Any, BinaryIO, NamedTuple
@@ -15,7 +16,7 @@ import orjson
 from ..errors import InputError
 from ..recording.opened import check_recording, is_recording, open_recording, readable
 from ..recording.recording import Recording
-from . import cpuprofile, firefox, pprof, speedscope
+from . import chrome_trace, cpuprofile, firefox, pprof, speedscope
 from .builder import Builder
 from .unpacked import Unpacked
 
@@ -39,6 +40,7 @@ _JSON = [
     _JsonFormat(speedscope.matches, speedscope.read),
     _JsonFormat(firefox.matches, firefox.read),
     _JsonFormat(cpuprofile.matches, cpuprofile.read),
+    _JsonFormat(chrome_trace.matches, chrome_trace.read),
 ]
 
 
@@ -120,4 +122,7 @@ def _parsed(text: bytes, builder: Builder) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
+        with contextlib.suppress(orjson.JSONDecodeError):
+            if (whole := chrome_trace.closed(text)) is not None:
+                return orjson.loads(whole)
         raise builder.damaged(f"{error.msg} at character {error.pos:,}") from error
