@@ -65,9 +65,8 @@ def summary_of(
 ) -> list[str]:
     """Format the same, of the CPU time of all threads."""
     if status.source:
-        return [
-            f"{counted(status.samples, 'sample')} from a file of another profiler: {status.source}"
-        ]
+        samples = f"{counted(status.samples, 'sample')} " if status.samples else ""
+        return [f"{samples}from a file of another profiler: {status.source}"]
     # CPU shares rest on the samples of running threads only.
     ran = min(status.counters.get("signals_handled", 0), status.samples)
     lines = [
