@@ -95,6 +95,13 @@ FORMATS: dict[str, Format] = {
         "text for flamegraph.pl, inferno, and comparisons",
         "text/plain",
     ),
+    "chrome": Format(
+        (".trace.json", ".chrome.json"),
+        _writer("chrome"),
+        "Chrome trace",
+        "for Perfetto and chrome://tracing: the functions of each thread in order of time",
+        "application/json",
+    ),
 }
 
 

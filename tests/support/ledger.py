@@ -15,6 +15,7 @@ from typing import Any
 from flask.testing import FlaskClient
 
 import packed_report
+from export_readers import chrome_sums
 from flametap.analysis.views import views_of
 from flametap.capture.live import Capture
 from flametap.export import write_file
@@ -245,6 +246,7 @@ def _read_sqlite(path: Path) -> Sums:
 
 
 READERS = {
+    "chrome": Reader(lambda path: chrome_sums(path.read_bytes())),
     "sqlite": Reader(_read_sqlite),
     "pprof": Reader(_read_pprof),
     "firefox": Reader(_read_firefox),

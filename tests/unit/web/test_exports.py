@@ -15,6 +15,7 @@ import pytest
 from flask.testing import FlaskClient
 
 import packed_report
+from export_readers import chrome_sums
 from flametap.analysis.views import views_of
 from flametap.export import FORMATS
 from flametap.model import Clock, Status
@@ -71,6 +72,8 @@ def totals(client: FlaskClient, folder: Path, **query: object) -> dict[str, int]
         elif name == "pprof":
             pprof = PprofFile(response.data)
             found[name] = sum(each.values[pprof.default] for each in pprof.samples)
+        elif name == "chrome":
+            found[name] = sum(each.total() for each in chrome_sums(response.data).values())
     found["view"] = client.get("/api/view", query_string=query).get_json()["total_ns"]
     return found
 

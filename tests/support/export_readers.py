@@ -1,0 +1,58 @@
+"""Read the files of exports strictly, by what their formats say, and sum each thread's stacks."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from dataclasses import replace
+from decimal import Decimal
+
+from flametap.export.request import ExportRequest
+
+# Name of the thread with its tid → stack, root first → nanoseconds.
+Sums = dict[str, Counter[tuple[str, ...]]]
+
+
+def tree_sums(request: ExportRequest) -> Sums:
+    """The same of the call tree."""
+    tree = replace(request, by_thread=True).tree()
+    paths: list[tuple[str, ...]] = []
+    found: Sums = defaultdict(Counter)
+    columns = (each.tolist() for each in (tree.parent, tree.function, tree.self_ns))
+    for parent, function, own in zip(*columns, strict=True):
+        name = (tree.functions[function].name,) if function >= 0 else ()
+        paths.append((*paths[parent], *name) if parent >= 0 else ())
+        if own:
+            found[paths[-1][0]][paths[-1][1:] or ("all",)] += own
+    return dict(found)
+
+
+def chrome_sums(data: bytes) -> Sums:
+    """Of trace events: time counts for what is open."""
+    document = json.loads(data, parse_float=Decimal)
+    names: dict[tuple[int, int], str] = {}
+    open_slices: dict[tuple[int, int], list[str]] = defaultdict(list)
+    last_ns: dict[tuple[int, int], int] = {}
+    found: Sums = defaultdict(Counter)
+    for event in document["traceEvents"]:
+        track = event["pid"], event["tid"]
+        if event["ph"] == "M":
+            if event["name"] == "thread_name":
+                assert track not in names
+                names[track] = event["args"]["name"]
+            continue
+        ns = 1000 * event["ts"]
+        assert ns == int(ns) >= last_ns.get(track, 0), event
+        stack = open_slices[track]
+        if stack and ns > last_ns[track]:
+            found[f"{names[track]} ({track[1]})"][tuple(stack)] += int(ns) - last_ns[track]
+        last_ns[track] = int(ns)
+        # speedscope must not take an end for that of a function that begins at this moment.
+        assert ("args" in event) is (event["ph"] == "E")
+        if event["ph"] == "B":
+            stack.append(event["name"])
+        else:
+            assert event["ph"] == "E"
+            assert stack.pop() == event["name"]
+    assert not any(open_slices.values())
+    return dict(found)
