@@ -102,6 +102,13 @@ FORMATS: dict[str, Format] = {
         "for Perfetto and chrome://tracing: the functions of each thread in order of time",
         "application/json",
     ),
+    "cpuprofile": Format(
+        (".cpuprofile",),
+        _writer("cpuprofile"),
+        "V8 CPU profile",
+        "for Chrome DevTools and VS Code: the heaviest thread, or the chosen one",
+        "application/json",
+    ),
 }
 
 

@@ -6,6 +6,7 @@ import json
 from collections import Counter, defaultdict
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 from flametap.export.request import ExportRequest
 
@@ -56,3 +57,23 @@ def chrome_sums(data: bytes) -> Sums:
             assert stack.pop() == event["name"]
     assert not any(open_slices.values())
     return dict(found)
+
+
+def cpuprofile_sums(document: dict[str, Any]) -> Counter[tuple[str, ...]]:
+    """The microseconds of each stack of a CPU profile: a sample lasts until the next one."""
+    paths: dict[int, tuple[str, ...]] = {}
+    callers: dict[int, int] = {}
+    nodes = {each["id"]: each for each in document["nodes"]}
+    assert len(nodes) == len(document["nodes"])
+    for number, node in nodes.items():
+        above = paths.get(callers.get(number, 0), ())
+        name = node["callFrame"]["functionName"]
+        paths[number] = () if number == document["nodes"][0]["id"] else (*above, name)
+        for child in node.get("children", ()):
+            assert child > number
+            assert callers.setdefault(child, number) == number
+    found: Counter[tuple[str, ...]] = Counter()
+    for sample, us in zip(document["samples"], document["timeDeltas"][1:], strict=False):
+        found[paths[sample]] += us
+    found.pop(("(idle)",), None)
+    return +found
