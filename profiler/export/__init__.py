@@ -109,6 +109,13 @@ FORMATS: dict[str, Format] = {
         "for Chrome DevTools and VS Code: the heaviest thread, or the chosen one",
         "application/json",
     ),
+    "perf-script": Format(
+        (".perf-script", ".perf"),
+        _writer("perf_script"),
+        "perf script",
+        "text as perf prints it, for tools that read that: each thread in order of time",
+        "text/plain",
+    ),
 }
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -12,6 +14,12 @@ from flametap.export.request import ExportRequest
 
 # Name of the thread with its tid → stack, root first → nanoseconds.
 Sums = dict[str, Counter[tuple[str, ...]]]
+
+_RECORD = re.compile(
+    r"(?P<name>\S.+?)\s+(?P<pid>[0-9]+/)?(?P<tid>[0-9]+)\s+"
+    r"(?P<time>[0-9]+\.[0-9]{9}): +(?P<period>[0-9]+) (?P<event>\S+):"
+)
+_FRAME = re.compile(r"\t *[0-9a-f]+ (?P<symbol>.+) \((?P<module>[^\s()]+)\)")
 
 
 def tree_sums(request: ExportRequest) -> Sums:
@@ -57,6 +65,41 @@ def chrome_sums(data: bytes) -> Sums:
             assert stack.pop() == event["name"]
     assert not any(open_slices.values())
     return dict(found)
+
+
+def perf_records(text: str) -> Iterable[tuple[re.Match[str], tuple[str, ...]]]:
+    """The records of perf script, with their stacks, root first."""
+    assert text.startswith("# ========\n")
+    lines = [line for line in text.split("\n") if not line.startswith("#")]
+    assert lines.pop() == ""
+    for record in "\n".join(lines).split("\n\n"):
+        if not record:
+            continue
+        head, *frames = record.removesuffix("\n").split("\n")
+        matched = _RECORD.fullmatch(head)
+        assert matched, head
+        stack = []
+        for line in frames:
+            frame = _FRAME.fullmatch(line)
+            assert frame, line
+            assert not frame["symbol"].startswith("("), line
+            assert "->" not in frame["symbol"], line
+            stack.append(re.sub(r"\+0x[0-9a-f]+$", "", frame["symbol"]))
+        assert stack
+        yield matched, tuple(stack[::-1])
+
+
+def perf_sums(data: bytes) -> Sums:
+    """Of perf script."""
+    found: Sums = defaultdict(Counter)
+    for record, stack in perf_records(data.decode()):
+        found[f"{record['name']} ({record['tid']})"][stack] += int(record["period"])
+    return dict(found)
+
+
+def perf_name(thread: str) -> str:
+    """The name of a thread as perf script has it."""
+    return re.sub(r" (?=[0-9]+ )", "_", thread)
 
 
 def cpuprofile_sums(document: dict[str, Any]) -> Counter[tuple[str, ...]]:

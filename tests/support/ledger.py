@@ -15,7 +15,7 @@ from typing import Any
 from flask.testing import FlaskClient
 
 import packed_report
-from export_readers import chrome_sums
+from export_readers import chrome_sums, perf_name, perf_sums
 from flametap.analysis.views import views_of
 from flametap.capture.live import Capture
 from flametap.export import write_file
@@ -193,6 +193,7 @@ class Reader:
 
     read: Callable[[Path], Sums]
     rounding_ns: int = 0
+    spelled: Callable[[str], str] = str  # the name of a thread
 
 
 # One for each of flametap.export.FORMATS that holds every stack.
@@ -247,6 +248,7 @@ def _read_sqlite(path: Path) -> Sums:
 
 READERS = {
     "chrome": Reader(lambda path: chrome_sums(path.read_bytes())),
+    "perf-script": Reader(lambda path: perf_sums(path.read_bytes()), spelled=perf_name),
     "sqlite": Reader(_read_sqlite),
     "pprof": Reader(_read_pprof),
     "firefox": Reader(_read_firefox),

@@ -15,7 +15,7 @@ import pytest
 from flask.testing import FlaskClient
 
 import packed_report
-from export_readers import chrome_sums, cpuprofile_sums
+from export_readers import chrome_sums, cpuprofile_sums, perf_sums
 from flametap.analysis.views import views_of
 from flametap.export import FORMATS
 from flametap.model import Clock, Status
@@ -72,8 +72,9 @@ def totals(client: FlaskClient, folder: Path, **query: object) -> dict[str, int]
         elif name == "pprof":
             pprof = PprofFile(response.data)
             found[name] = sum(each.values[pprof.default] for each in pprof.samples)
-        elif name == "chrome":
-            found[name] = sum(each.total() for each in chrome_sums(response.data).values())
+        elif name in ("chrome", "perf-script"):
+            read = {"chrome": chrome_sums, "perf-script": perf_sums}[name]
+            found[name] = sum(each.total() for each in read(response.data).values())
         elif name == "cpuprofile":
             file = json.loads(response.text)
             thread_ns = 1000 * cpuprofile_sums(file).total()
