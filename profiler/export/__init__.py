@@ -116,6 +116,13 @@ FORMATS: dict[str, Format] = {
         "text as perf prints it, for tools that read that: each thread in order of time",
         "text/plain",
     ),
+    "jsonl": Format(
+        (".jsonl", ".ndjson"),
+        _writer("json_lines"),
+        "JSON Lines",
+        "for scripts, jq and DuckDB: stacks with all clocks, by thread, state and wait",
+        "application/x-ndjson",
+    ),
 }
 
 

@@ -102,6 +102,36 @@ def perf_name(thread: str) -> str:
     return re.sub(r" (?=[0-9]+ )", "_", thread)
 
 
+def json_lines(data: bytes) -> dict[str, list[dict[str, Any]]]:
+    """The objects of JSON Lines by type; each comes after those that it refers to."""
+    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for line in data.decode().removesuffix("\n").split("\n"):
+        each = json.loads(line)
+        assert found["header"] or each["type"] == "header"
+        if each["type"] in ("function", "stack"):
+            assert each["id"] == len(found[each["type"]])
+        if each["type"] == "stack":
+            assert all(0 <= number < len(found["function"]) for number in each["functions"])
+        if each["type"] == "time":
+            assert each["thread"] in [thread["id"] for thread in found["thread"]]
+            assert 0 <= each["stack"] < len(found["stack"])
+        found[each["type"]].append(each)
+    return found
+
+
+def json_lines_sums(data: bytes, value: str) -> Sums:
+    """Of JSON Lines, by one of the values of its rows."""
+    lines = json_lines(data)
+    functions = [each["name"] for each in lines["function"]]
+    threads = {each["id"]: f"{each['name']} ({each['tid']})" for each in lines["thread"]}
+    found: Sums = defaultdict(Counter)
+    for each in lines["time"]:
+        if each[value]:
+            numbers = lines["stack"][each["stack"]]["functions"]
+            found[threads[each["thread"]]][tuple(functions[i] for i in numbers)] += each[value]
+    return dict(found)
+
+
 def cpuprofile_sums(document: dict[str, Any]) -> Counter[tuple[str, ...]]:
     """The microseconds of each stack of a CPU profile: a sample lasts until the next one."""
     paths: dict[int, tuple[str, ...]] = {}

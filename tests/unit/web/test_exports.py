@@ -15,7 +15,7 @@ import pytest
 from flask.testing import FlaskClient
 
 import packed_report
-from export_readers import chrome_sums, cpuprofile_sums, perf_sums
+from export_readers import chrome_sums, cpuprofile_sums, json_lines_sums, perf_sums
 from flametap.analysis.views import views_of
 from flametap.export import FORMATS
 from flametap.model import Clock, Status
@@ -75,6 +75,10 @@ def totals(client: FlaskClient, folder: Path, **query: object) -> dict[str, int]
         elif name in ("chrome", "perf-script"):
             read = {"chrome": chrome_sums, "perf-script": perf_sums}[name]
             found[name] = sum(each.total() for each in read(response.data).values())
+        elif name == "jsonl":
+            value = f"{str(query.get('clock', 'cpu')).replace('-', '_')}_ns"
+            sums = json_lines_sums(response.data, value)
+            found[name] = sum(each.total() for each in sums.values())
         elif name == "cpuprofile":
             file = json.loads(response.text)
             thread_ns = 1000 * cpuprofile_sums(file).total()
