@@ -123,6 +123,13 @@ FORMATS: dict[str, Format] = {
         "for scripts, jq and DuckDB: stacks with all clocks, by thread, state and wait",
         "application/x-ndjson",
     ),
+    "markdown": Format(
+        (".md",),
+        _writer("markdown"),
+        "Markdown",
+        "a summary for a pull request: the heaviest functions and the heaviest stack",
+        "text/markdown",
+    ),
 }
 
 
