@@ -278,8 +278,8 @@ class Recording:
         Args:
             path: the file; its name tells the format.
             clock: see ``functions``.
-            format: "html", "svg", "speedscope", "firefox", "pprof", "sqlite" or
-                "folded".
+            format: "html", "svg", "speedscope", "firefox", "pprof", "sqlite", "folded",
+                "chrome", "cpuprofile", "perf-script", "jsonl" or "markdown".
             thread: see ``functions``.
             range: see ``functions``.
             by_thread: a root frame for each thread, in formats that do not separate them.

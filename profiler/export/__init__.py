@@ -95,6 +95,41 @@ FORMATS: dict[str, Format] = {
         "text for flamegraph.pl, inferno, and comparisons",
         "text/plain",
     ),
+    "chrome": Format(
+        (".trace.json", ".chrome.json"),
+        _writer("chrome"),
+        "Chrome trace",
+        "for Perfetto and chrome://tracing: the functions of each thread in order of time",
+        "application/json",
+    ),
+    "cpuprofile": Format(
+        (".cpuprofile",),
+        _writer("cpuprofile"),
+        "V8 CPU profile",
+        "for Chrome DevTools and VS Code: the heaviest thread, or the chosen one",
+        "application/json",
+    ),
+    "perf-script": Format(
+        (".perf-script", ".perf"),
+        _writer("perf_script"),
+        "perf script",
+        "text as perf prints it, for tools that read that: each thread in order of time",
+        "text/plain",
+    ),
+    "jsonl": Format(
+        (".jsonl", ".ndjson"),
+        _writer("json_lines"),
+        "JSON Lines",
+        "for scripts, jq and DuckDB: stacks with all clocks, by thread, state and wait",
+        "application/x-ndjson",
+    ),
+    "markdown": Format(
+        (".md",),
+        _writer("markdown"),
+        "Markdown",
+        "a summary for a pull request: the heaviest functions and the heaviest stack",
+        "text/markdown",
+    ),
 }
 
 

@@ -20,6 +20,8 @@ OF_ALL_CLOCKS = (Clock.CPU, Clock.WALL)  # off-CPU time is part of the wall cloc
 
 FrameKey = tuple[int, int]
 """A function's id, and the line; 0 unless the lines of a function are separate frames."""
+NO_FUNCTION: FrameKey = (-1, 0)
+"""Stands for the frames of a stack of which no function is left, in formats that need one."""
 
 
 class LeafStacks:
@@ -51,11 +53,19 @@ class LeafStacks:
 
     def keys(self, node: int, sysno: int) -> list[FrameKey] | None:
         """Return the frames of a leaf's stack, root first; None: it does not count."""
+        found = self.addressed_keys(node, sysno)
+        return None if found is None else [key for _, key in found]
+
+    def addressed_keys(self, node: int, sysno: int) -> list[tuple[int, FrameKey]] | None:
+        """Return the same with the id of each frame's address; with a shape, frames have none."""
         calls = self.calls(node, sysno)
         if calls is None:
             return None
-        places = (place for _, places in calls for place in places)
-        return [(function, self._line(function, line)) for function, line, _ in places]
+        places = ((address, place) for address, places in calls for place in places)
+        return [
+            (address, (function, self._line(function, line)))
+            for address, (function, line, _) in places
+        ]
 
     def calls(self, node: int, sysno: int) -> list[Call] | None:
         """Return the frames of a leaf's stack by address, root first; None: it does not count.

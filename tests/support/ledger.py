@@ -15,6 +15,7 @@ from typing import Any
 from flask.testing import FlaskClient
 
 import packed_report
+from export_readers import chrome_sums, json_lines_sums, perf_name, perf_sums
 from flametap.analysis.views import views_of
 from flametap.capture.live import Capture
 from flametap.export import write_file
@@ -192,6 +193,7 @@ class Reader:
 
     read: Callable[[Path], Sums]
     rounding_ns: int = 0
+    spelled: Callable[[str], str] = str  # the name of a thread
 
 
 # One for each of flametap.export.FORMATS that holds every stack.
@@ -226,7 +228,7 @@ def _read_pprof(path: Path) -> Sums:
 
 def _read_sqlite(path: Path) -> Sums:
     """By the clock in the file's name: the database has all of them."""
-    column = {"cpu": "cpu_ns", "wall": "wall_ns", "off-cpu": "off_cpu_ns"}[path.stem]
+    column = COLUMNS[path.stem]
     sums: Sums = defaultdict(Counter)
     with closing(sqlite3.connect(path)) as database:
         names = dict(database.execute("select function_id, name from functions"))
@@ -244,7 +246,16 @@ def _read_sqlite(path: Path) -> Sums:
     return dict(sums)
 
 
+def _read_json_lines(path: Path) -> Sums:
+    """By the clock in the file's name: the file has all of them."""
+    return json_lines_sums(path.read_bytes(), COLUMNS[path.stem])
+
+
+COLUMNS = {"cpu": "cpu_ns", "wall": "wall_ns", "off-cpu": "off_cpu_ns"}
 READERS = {
+    "chrome": Reader(lambda path: chrome_sums(path.read_bytes())),
+    "perf-script": Reader(lambda path: perf_sums(path.read_bytes()), spelled=perf_name),
+    "jsonl": Reader(_read_json_lines),
     "sqlite": Reader(_read_sqlite),
     "pprof": Reader(_read_pprof),
     "firefox": Reader(_read_firefox),

@@ -44,8 +44,15 @@ from flametap.tree.tree_view import TreeIndex
 from page_asking import ask
 
 FUNCTIONS = 6  # of which lines and instructions are asked for
-JSON_FORMATS = ("speedscope", "firefox")
-DEAR_FORMATS = {"html": 50, "svg": 8, "firefox": 4}  # written of one input in so many
+JSON_FORMATS = ("speedscope", "firefox", "chrome", "cpuprofile")
+DEAR_FORMATS = {
+    "html": 50,
+    "svg": 8,
+    "firefox": 4,
+    "chrome": 4,
+    "perf-script": 4,
+    "jsonl": 4,
+}  # written of one input in so many
 
 
 @functools.cache

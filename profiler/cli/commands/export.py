@@ -19,8 +19,9 @@ from ..recording import write_outputs
 @click.argument("path", metavar="FILE")
 @output_options(
     "The file to write; may be given several times. - is stdout.",
-    "Format of the file: html, svg, speedscope, firefox, pprof, sqlite or folded. Without it, the"
-    " file's name decides.",
+    "Format of the file: html, svg, speedscope, firefox, pprof, sqlite, folded, chrome (a trace),"
+    " cpuprofile (V8's), perf-script, jsonl or markdown (a summary). Without it, the file's name"
+    " decides.",
 )
 @click.option(
     "--shape",

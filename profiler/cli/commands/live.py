@@ -50,8 +50,9 @@ EXPOSED = (
 )
 @output_options(
     "Also write a file when the sampling ends, as `flametap record -o` does.",
-    "Format of the file of -o: flametap, html, svg, speedscope, firefox, pprof, sqlite or folded."
-    " Without it, its name decides.",
+    "Format of the file of -o: flametap, html, svg, speedscope, firefox, pprof, sqlite, folded,"
+    " chrome (a trace), cpuprofile (V8's), perf-script, jsonl or markdown (a summary). Without it,"
+    " its name decides.",
 )
 @page_options
 @gil_option

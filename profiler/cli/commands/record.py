@@ -66,7 +66,8 @@ class WithProgram(click.Command):
     "The file to write; may be given several times. - is stdout; in the name, %n is the program, "
     f"%p the process id, %t the time.  [default: {DEFAULT_OUTPUT}]",
     "Format of the file: flametap (the whole recording, for `flametap open`), html, svg,"
-    " speedscope, firefox, pprof, sqlite or folded. Without it, the file's name decides.",
+    " speedscope, firefox, pprof, sqlite, folded, chrome (a trace), cpuprofile (V8's), perf-script,"
+    " jsonl or markdown (a summary). Without it, the file's name decides.",
 )
 @click.option(
     "-i",

@@ -15,6 +15,7 @@ import pytest
 from flask.testing import FlaskClient
 
 import packed_report
+from export_readers import chrome_sums, cpuprofile_sums, json_lines_sums, perf_sums
 from flametap.analysis.views import views_of
 from flametap.export import FORMATS
 from flametap.model import Clock, Status
@@ -71,6 +72,17 @@ def totals(client: FlaskClient, folder: Path, **query: object) -> dict[str, int]
         elif name == "pprof":
             pprof = PprofFile(response.data)
             found[name] = sum(each.values[pprof.default] for each in pprof.samples)
+        elif name in ("chrome", "perf-script"):
+            read = {"chrome": chrome_sums, "perf-script": perf_sums}[name]
+            found[name] = sum(each.total() for each in read(response.data).values())
+        elif name == "jsonl":
+            value = f"{str(query.get('clock', 'cpu')).replace('-', '_')}_ns"
+            sums = json_lines_sums(response.data, value)
+            found[name] = sum(each.total() for each in sums.values())
+        elif name == "cpuprofile":
+            file = json.loads(response.text)
+            thread_ns = 1000 * cpuprofile_sums(file).total()
+            found[name] = thread_ns + file["flametap"]["left_out"]["ns"]
     found["view"] = client.get("/api/view", query_string=query).get_json()["total_ns"]
     return found
 
@@ -90,7 +102,8 @@ def test_every_format_has_what_the_view_has(
     client: FlaskClient, tmp_path: Path, query: dict[str, str]
 ) -> None:
     found = totals(client, tmp_path, **query)
-    assert found.keys() == FORMATS.keys() - {"svg"} | {"view"}  # a picture, of what is wide enough
+    # A picture has what is wide enough, a summary what is heaviest.
+    assert found.keys() == FORMATS.keys() - {"svg", "markdown"} | {"view"}
     for name, total_ns in found.items():
         assert total_ns == pytest.approx(found["view"], abs=2_000), name  # folded: whole µs
 
