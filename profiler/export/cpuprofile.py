@@ -55,7 +55,7 @@ def write(request: ExportRequest, file: BinaryIO) -> None:
     deltas, end_us = _write_samples(timeline, nodes, start_us, file)
     file.write(b'],"timeDeltas":')
     write_numbers(deltas, file)
-    if not request.counts_samples:
+    if not request.counted:
         end_us = max(end_us, (runs.start_ns + request.duration_ns) // _NS_PER_US)
     nodes.hits[_IDLE] += end_us - start_us - sum(nodes.hits)
     file.write(b',"endTime":%d,"nodes":[' % end_us)
@@ -106,7 +106,7 @@ def _about(
     request: ExportRequest, threads: list[Thread], weights: list[int], chosen: int
 ) -> dict[str, Any]:
     """Return what the file holds, and what it does not."""
-    unit = "samples" if request.counts_samples else "ns"
+    unit = request.counted or "ns"
     about: dict[str, Any] = {
         "version": version(),
         "name": text(f"{request.title}, {request.what}"),

@@ -2,8 +2,8 @@ r"""Write JSON Lines: an object in each line, for scripts, ``jq``, DuckDB and lo
 
 "type" says what a line is. A line comes after those that it refers to, by "id"::
 
-    {"type":"header","format":1,"exporter":…,"name":…,"counted":…,"clock":"cpu","process":…,
-     "pid":…,"started_s":…,"begin_ns":…,"duration_ns":…,"notes":[…],"cost":{…}}
+    {"type":"header","format":1,"exporter":…,"name":…,"counted":…,"clock":"cpu","weights":"time",
+     "process":…,"pid":…,"started_s":…,"begin_ns":…,"duration_ns":…,"notes":[…],"cost":{…}}
     {"type":"thread","id":1,"tid":4711,"name":"main"}
     {"type":"function","id":0,"name":"work","module":"prog","file":"work.c","line":20,
      "kind":"native"}
@@ -13,6 +13,7 @@ r"""Write JSON Lines: an object in each line, for scripts, ``jq``, DuckDB and lo
 
 header: the first line. "begin_ns" is since the start of the recording, which was at "started_s",
 in seconds since 1970; 0 if that is not known. "clock" is that of the request: it changes no number.
+"weights" is "time", or what the file of another profiler counts instead: "samples", "bytes".
 
 function: "module", "file" and "line" are left out if they are not known. The line is the heaviest
 one, or the line that the function stands for if lines are separated. Two functions may have one
@@ -101,6 +102,7 @@ def _header(request: ExportRequest) -> dict[str, Any]:
         "name": text(request.title),
         "counted": [text(each) for each in request.part],
         "clock": request.selection.clock.value,
+        "weights": text(request.status.weights) or "time",
         "process": text(status.program or request.program),
         "pid": status.pid,
         "started_s": status.started_s,

@@ -53,8 +53,9 @@ def _lines(request: ExportRequest) -> Iterator[str]:
     total = int(tree.total_ns[0])
     yield f"# {code(request.title)}"
     yield ""
-    amount = counted(total, "sample") if request.counts_samples else short_time(total)
-    yield f"{prose(request.what)}: **{amount}** in {short_time(request.duration_ns)}."
+    amount = f"{total:,} {prose(request.counted)}" if request.counted else short_time(total)
+    during = f" in {short_time(request.duration_ns)}" if request.status.has_moments else ""
+    yield f"{prose(request.what)}: **{amount}**{during}."
     yield ""
     yield from (f"- {prose(note)}" for note in request.notes)
     if total:
@@ -125,11 +126,11 @@ def _block(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _unit(request: ExportRequest) -> str:
-    return "samples" if request.counts_samples else "time"
+    return request.counted or "time"
 
 
 def _amount(request: ExportRequest, weight: int) -> str:
-    return f"{weight:,}" if request.counts_samples else short_time(weight)
+    return f"{weight:,}" if request.counted else short_time(weight)
 
 
 def shown(name: str) -> str:

@@ -62,14 +62,15 @@ def write(request: ExportRequest, file: BinaryIO) -> None:
     about = [f"flametap {version()}", request.title, request.what, *request.notes]
     comments = "".join(f"# {clean(each)}\n" for each in about)
     file.write(f"{_RULE}{comments}{_RULE}#\n".encode("utf-8", "replace"))
-    event = "samples" if request.counts_samples else _EVENT_OF[request.selection.clock]
-    divisor = NS_PER_SAMPLE if request.counts_samples else 1
+    words = clean(request.counted) if request.counted else _EVENT_OF[request.selection.clock]
+    event = words.replace(" ", "-").encode("utf-8", "replace")
+    divisor = NS_PER_SAMPLE if request.counted else 1
     for thread in threads:
         whose = _whose(thread, request.status.pid)
         records: list[bytes] = []
         for begin_ns, length_ns, stack in runs.of(thread.thread_id, numbers.stack):
             seconds = b"%d.%09d" % divmod(begin_ns, _NS_PER_S)
-            head = b"%b %b: %10d %b:\n" % (whose, seconds, length_ns // divisor, event.encode())
+            head = b"%b %b: %10d %b:\n" % (whose, seconds, length_ns // divisor, event)
             known = lines.of_all()
             records.append(head + b"".join([known[each] for each in reversed(stack)]) + b"\n")
             if len(records) == _FEW_RECORDS:

@@ -18,7 +18,7 @@ from .leaf_stacks import LeafStacks
 from .request import ExportRequest
 
 NS_PER_SAMPLE = 1000
-"""How long a run is for each stack counted, if numbers of stacks are exported."""
+"""How long a run is for each stack that is counted, or byte or whatever else."""
 _LEAST_GAP_NS = 2_000  # start times may be rounded by half of this
 
 Stack = TypeVar("Stack")
@@ -34,7 +34,7 @@ class Runs:
 
     Args:
         request: what is exported.
-        leaves: of its threads, if it counts samples: their runs have no order.
+        leaves: of its threads, if it counts something: their runs have no order.
     """
 
     def __init__(self, request: ExportRequest, leaves: LeafWeights) -> None:
@@ -42,7 +42,7 @@ class Runs:
         self.start_ns = request.profile.start_ns if begin_ns is None else begin_ns
         self._is_of_cpu = selection.clock is Clock.CPU
         self._leaves, self._timelines = None, None
-        if request.counts_samples:
+        if request.counted:
             self._leaves = leaves.take(leaves.thread_id.argsort(kind="stable"))
         else:
             self._timelines = request.profile.timelines(
