@@ -169,7 +169,7 @@ def test_target_that_ends_amid_an_attach(
 def test_second_recording_of_the_same_process_is_refused(start: Start, tmp_path: Path) -> None:
     target = start("parked", "short")
     before = receipt.take(target.pid)
-    with recording(target, tmp_path, 20) as run:
+    with recording(target, tmp_path, 600) as run:  # until it is interrupted
         wait_until(lambda: kernel.catches(target.pid, signal.SIGURG), "sampling to begin")
         second = cli.run("record", "-p", target.pid, "-d", 1, "-o", os.devnull, "-f", "folded")
         second.assert_refused(5, rf"already recorded.*process {run.process.pid}\b")

@@ -125,8 +125,15 @@ test('a share is as precise as its samples are many', () => {
   assert.equal(explain.marginOf(1, 100, 0), null);
   assert.equal(explain.sampleNs({ effective_rate_hz: 100 }, 'cpu'), 1e7);
   assert.equal(explain.sampleNs({ effective_rate_hz: 100 }, 'wall'), 0);
-  assert.match(explain.explainPrecision(100e9, 1e7), /^10\u202f000 samples of CPU time.*± 1\.0 percentage.*± 0\.2\.$/);
+  assert.match(explain.explainPrecision(100e9, 1e7), /^10\u202f000 samples are shown: .*± 1\.0 percentage.*± 0\.2\.$/);
   assert.equal(explain.explainPrecision(0, 1e7), '');
+});
+
+test('of a file of another profiler, only its names are judged', () => {
+  const status = { source: 'pprof', counters: {}, verdict_cpu_ns: {}, symbols_pending: 0 };
+  const facts = explain.summarise(status, { total_ns: 10, nameless_ns: 0 });
+  assert.deepEqual(facts.map(({ id }) => id), ['source', 'names']);
+  assert.match(explain.explainTrust(facts).text, /flametap did not take these stacks \(pprof\)/);
 });
 
 test('nothing recorded yet is no flaw', () => {
