@@ -46,7 +46,7 @@ if work == "write":
 print(json.dumps({"seconds": time.monotonic() - began, "mb": memory_mb() - before_mb,
                   "samples": opened.status().samples}))
 """
-NOT_READ = ("html", "svg", "sqlite", "markdown")
+NOT_READ = ("html", "svg", "sqlite", "markdown", "jsonl")
 # The tool that owns a format; {} is the file.
 OWNERS = {
     "pprof": ["go", "tool", "pprof", "-top", "-nodecount=5", "{}"],

@@ -31,7 +31,7 @@ _CLOCKS = {"cpu": Clock.CPU, "wall": Clock.WALL, "off_cpu": Clock.OFF_CPU}
 _STATES = {
     "running": ThreadState.RUNNING,
     "asleep": ThreadState.BLOCKED,
-    "waiting for a CPU": ThreadState.QUEUED,
+    "waiting for a CPU": ThreadState.BLOCKED,  # its stack says so already
 }
 _THREAD_NAMES = "thread", "thread_name", "thread name"
 _THREAD_IDS = "tid", "thread_id", "thread id", "thread"
