@@ -37,6 +37,7 @@ _MAX_NODES = TABLES_BYTES // NODE_BYTES
 _MAX_ADDRESSES = TABLES_BYTES // ADDRESS_BYTES
 _MAX_THREADS = TABLES_BYTES // 8 // THREAD_BYTES
 _MAX_NAME = 1 << 14  # characters
+_MAX_CHARACTERS = 1 << 28  # of all names
 _MAX_SAMPLES = 1 << 31
 _NO_CALL = 0xFFFF  # -1 in 16 bits
 _KINDS = {
@@ -97,6 +98,7 @@ class Builder:
         self._parent, self._address, self._depth = array("i"), array("i"), array("i")
         self._columns: list[tuple[npt.NDArray[Any], ...]] = []
         self._n_deep = 0
+        self._n_characters = 0
 
     def function(
         self, name: str, module: str = "", file: str = "", kind: FrameKind | None = None
@@ -105,6 +107,9 @@ class Builder:
         key = name, module, file, kind_of(file) if kind is None else kind
         found = self._functions.get(key)
         if found is None:
+            self._n_characters += len(name) + len(module) + len(file)
+            if self._n_characters > _MAX_CHARACTERS:
+                raise self.too_many("names")
             found = Function(_short(name), _short(module), _short(file), key[3])
             self._functions[key] = found
         return found
@@ -116,7 +121,7 @@ class Builder:
         """
         found = self._addresses.setdefault(frames, len(self._addresses))
         if found >= _MAX_ADDRESSES:
-            raise self._too_many("functions")
+            raise self.too_many("functions")
         return found
 
     def child(self, caller: int, frame: int) -> int:
@@ -134,7 +139,7 @@ class Builder:
             return caller
         found = self._nodes[key] = FIRST.n_nodes + len(self._parent)
         if len(self._nodes) >= _MAX_NODES:
-            raise self._too_many("different stacks")
+            raise self.too_many("different stacks")
         self._parent.append(caller)
         self._address.append(frame)
         self._depth.append(depth + 1)
@@ -159,7 +164,7 @@ class Builder:
         if found is None:
             number = len(self._threads) + 1
             if number >= _MAX_THREADS:
-                raise self._too_many("threads")
+                raise self.too_many("threads")
             found = self._threads[key] = Thread(number, tid % (1 << 31), _short(name), exited=True)
         return found.thread_id
 
@@ -220,7 +225,8 @@ class Builder:
         """Return the error that the file makes no sense."""
         return InputError(f"{self._name} is damaged: {why}", "write it again with its own tool")
 
-    def _too_many(self, what: str) -> InputError:
+    def too_many(self, what: str) -> InputError:
+        """Return the error that the file has more of something than fits into memory."""
         return InputError(
             f"{self._name} has more {what} than fit into memory", "write a shorter time of it"
         )

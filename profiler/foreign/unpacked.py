@@ -64,10 +64,8 @@ class Unpacked(io.RawIOBase):
         return b"".join(pieces)
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines without their ends. What is no text in UTF-8 becomes U+FFFD."""
-        buffered = io.BufferedReader(self, _PIECE)
-        while line := buffered.readline(MAX_LINE):
-            yield line.decode("utf-8", "replace").rstrip("\r\n")
+        """Yield the lines; see ``lines_of``."""
+        return lines_of(io.BufferedReader(self, _PIECE))
 
     def _read(self, size: int) -> bytes:
         try:
@@ -79,6 +77,12 @@ class Unpacked(io.RawIOBase):
             ) from error
         self._offset += len(found)
         return found
+
+
+def lines_of(file: io.BufferedReader) -> Iterator[str]:
+    """Yield lines without their ends, long ones in pieces. What is not UTF-8 becomes U+FFFD."""
+    while line := file.readline(MAX_LINE):
+        yield line.decode("utf-8", "replace").rstrip("\r\n")
 
 
 def _unpacking(file: BinaryIO) -> BinaryIO:
