@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -16,7 +17,14 @@ import orjson
 from ..errors import InputError
 from ..recording.opened import check_recording, is_recording, open_recording, readable
 from ..recording.recording import Recording
-from . import chrome_trace, cpuprofile, firefox, pprof, speedscope
+from . import (
+    chrome_trace,
+    cpuprofile,
+    firefox,
+    folded,
+    pprof,
+    speedscope,
+)
 from .builder import Builder
 from .unpacked import Unpacked
 
@@ -97,6 +105,8 @@ def _recognised(file: Unpacked) -> Callable[[Unpacked, Builder], Recording]:
             raise InputError(
                 f"{file.name} is {what}", f"turn it into text first: {remedy.format(file.name)}"
             )
+    if folded.matches(file.head):  # before JSON: "[main tid=1];run 5" begins like it
+        return partial(_read_lines, folded.read)
     if _JSON_START.match(file.head):
         return _read_json
     if pprof.matches(file.head):
@@ -105,6 +115,12 @@ def _recognised(file: Unpacked) -> Callable[[Unpacked, Builder], Recording]:
         f"{file.name} is no recording, and of no format that is known",
         "see docs/formats.md for those that can be opened",
     )
+
+
+def _read_lines(
+    read: Callable[[Iterable[str], Builder], Recording], file: Unpacked, builder: Builder
+) -> Recording:
+    return read(file.lines(), builder)
 
 
 def _read_json(file: Unpacked, builder: Builder) -> Recording:
