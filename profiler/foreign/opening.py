@@ -22,6 +22,7 @@ from . import (
     cpuprofile,
     firefox,
     folded,
+    perf_script,
     pprof,
     speedscope,
 )
@@ -105,8 +106,9 @@ def _recognised(file: Unpacked) -> Callable[[Unpacked, Builder], Recording]:
             raise InputError(
                 f"{file.name} is {what}", f"turn it into text first: {remedy.format(file.name)}"
             )
-    if folded.matches(file.head):  # before JSON: "[main tid=1];run 5" begins like it
-        return partial(_read_lines, folded.read)
+    for text in (perf_script, folded):  # before JSON: "[main tid=1];run 5" begins like it
+        if text.matches(file.head):
+            return partial(_read_lines, text.read)
     if _JSON_START.match(file.head):
         return _read_json
     if pprof.matches(file.head):
