@@ -22,6 +22,7 @@ from . import (
     cpuprofile,
     firefox,
     folded,
+    perf_data,
     perf_script,
     pprof,
     speedscope,
@@ -34,7 +35,7 @@ _JSON_START = re.compile(rb"\s*[\[{]")
 _IMPOSSIBLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 # Files that another program turns into one that is read here.
 _REMEDIES = {
-    b"PERFILE2": ("a perf.data", "perf script -i {} > out.perf-script"),
+    perf_data.MAGIC: ("a perf.data", perf_data.REMEDY),
     b"MOJ": ("a binary file of austin", "mojo2austin {} out.austin"),
     b"FLR\0": ("a JFR file", "jfrconv {} out.collapsed"),
 }
@@ -101,6 +102,8 @@ def read_foreign(file: BinaryIO, name: str) -> Recording:
 
 def _recognised(file: Unpacked) -> Callable[[Unpacked, Builder], Recording]:
     """Return what reads a file. Raises InputError if nothing does."""
+    if file.head.startswith(perf_data.MAGIC) and perf_data.can_read(file.name):
+        return lambda file, builder: perf_data.read(file.name, builder)
     for magic, (what, remedy) in _REMEDIES.items():
         if file.head.startswith(magic):
             raise InputError(
