@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+import foreign_text
 from flametap.errors import InputError
 from flametap.export import FORMATS
 from flametap.export.request import ExportRequest
@@ -115,6 +116,42 @@ def damaged_json(choose: random.Random, seeds: Sequence[bytes]) -> bytes:
     return text if choose.random() < 0.95 else text[: choose.randrange(len(text))]
 
 
+def text_seeds(_: Path) -> Sequence[bytes]:
+    """Return small files of the formats in text, ours and those of others."""
+    return [
+        *map(foreign_text.start_of, foreign_text.TEXTS),
+        *seeds_of("folded")(_),
+        *seeds_of("perf-script")(_),
+    ]
+
+
+TEXT_WORDS = (
+    *(
+        b"\n",
+        b"\n\n",
+        b"\t",
+        b";",
+        b" 1\n",
+        b" -1\n",
+        b" 0.5\n",
+        b" 9223372036854775808\n",
+        b" nan\n",
+    ),
+    *(
+        b"# mode: memory\n",
+        b"# austin: 4\n",
+        b"P1;T0x2;",
+        b",1,0\n",
+        b":GC:",
+        b"[a tid=1];",
+        b"_[i]",
+    ),
+    *(b'process 1:"a";', b"thread (0x1): a;", b" (a.py:1)", b"a-1/2;", b"_[k];", b"a/b/C.d_[0];"),
+    *(b"a 1/2 [000] 3.4: 5 cycles: \n", b" (inlined)", b"\n  a.c:1 (inlined)\n", b"->", b"+0x1 ("),
+    *(b"PERF_RECORD_LOST lost 9", b"cpu-clock:", b"# flametap 1\n", b"([unknown])", b"\xff", b"\0"),
+)
+
+
 FOREIGN_READERS = {
     f"foreign-{form}": Reader(seeds_of(form), read, (InputError,), words, max_cpu_s=OPEN_S)
     for form, words in (
@@ -127,4 +164,7 @@ FOREIGN_READERS = {
 }
 FOREIGN_READERS["foreign-json"] = Reader(
     json_seeds, read, (InputError,), make=damaged_json, max_cpu_s=OPEN_S
+)
+FOREIGN_READERS["foreign-text"] = Reader(
+    text_seeds, read, (InputError,), TEXT_WORDS, max_cpu_s=OPEN_S
 )
