@@ -340,14 +340,14 @@ def _span(range: Range) -> Span | None:
 
 
 def load(path: str | os.PathLike[str], *, folder: str = "") -> Recording:
-    """Open a recording that ``save`` or ``flametap record`` has made.
+    """Open a recording that ``save`` or ``flametap record`` has made, or another profiler's file.
 
     Args:
         path: the file.
         folder: is removed with the recording; "" for none.
 
     Raises:
-        InputError: it cannot be read, or is no recording.
+        InputError: it cannot be read, or is of no format that is known.
     """
     from ..foreign.opening import open_file
 
