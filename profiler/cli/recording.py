@@ -196,10 +196,14 @@ def refuse_empty(recording: Recording, what: OutputOptions) -> None:
     """
     thread_ids = what.thread_ids(recording)
     profile, only_gil = recording.process.profile, what.shown.only_gil
-    pid = recording.status().pid
+    status = recording.status()
+    pid = status.pid
     between_ns = what.selection(recording).between(profile.start_ns, profile.now_ns)
     if profile.leaf_weights(what.clock, thread_ids, *between_ns, holding=only_gil).total > 0:
         return
+    if status.source and not what.span_s and thread_ids is None:
+        known = " and ".join(status.clocks)
+        raise NoSamplesError(f"the file has no {what.clock.value} time", f"it has {known}: --clock")
     if what.span_s and profile.leaf_weights(what.clock, thread_ids, holding=only_gil).total > 0:
         raise NoSamplesError(
             f"the recording of {profile.duration_ns / 1e9:.1f} s has no {what.clock.value} time in "

@@ -41,7 +41,7 @@ def title(recording: Recording) -> str:
     if len(command) > TITLE_CHARACTERS:
         command = command[: TITLE_CHARACTERS - 1] + "…"
     if not command:
-        return "flametap"
+        return status.source or "flametap"
     return f"{command} ({status.pid})" if status.pid else command
 
 

@@ -40,6 +40,11 @@ def test_counts_are_shown_as_counts(counts: str, capfd: Captured) -> None:
     assert "cost" not in said
 
 
+def test_clock_that_the_file_does_not_have_is_refused(counts: str, capfd: Captured) -> None:
+    assert run(["top", counts, "--clock", "off-cpu"]) == 6
+    assert "the file has no off-cpu time" in capfd.readouterr().err
+
+
 def test_it_becomes_a_recording_of_our_own(counts: str, tmp_path: Path, capfd: Captured) -> None:
     kept = str(tmp_path / "kept.flametap")
     assert run(["export", counts, "-o", kept]) == 0
