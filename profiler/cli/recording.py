@@ -202,8 +202,8 @@ def refuse_empty(recording: Recording, what: OutputOptions) -> None:
     if profile.leaf_weights(what.clock, thread_ids, *between_ns, holding=only_gil).total > 0:
         return
     if status.source and not what.span_s and thread_ids is None:
-        known = " and ".join(status.clocks)
-        raise NoSamplesError(f"the file has no {what.clock.value} time", f"it has {known}: --clock")
+        hint = f"choose a clock that it has: --clock {status.clocks[0]}"
+        raise NoSamplesError(f"the file has no {what.clock.value} time", hint)
     if what.span_s and profile.leaf_weights(what.clock, thread_ids, holding=only_gil).total > 0:
         raise NoSamplesError(
             f"the recording of {profile.duration_ns / 1e9:.1f} s has no {what.clock.value} time in "
