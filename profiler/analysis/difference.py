@@ -13,7 +13,10 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from ..model import Function
+from ..errors import UsageError
+from ..model import Clock, Function
+from ..recording.figures import are_comparable, weight_name
+from ..recording.recording import Recording
 from ..tree.calltree import CallTree
 from ..tree.comparison import Sizes, function_changes, join, sample_ns_of
 from ..tree.name_order import NameOrder
@@ -64,7 +67,12 @@ class Difference:
 
 
 def difference_of(before: Side, after: Side) -> Difference:
-    """Compare two recordings by the clock of their selections."""
+    """Compare two recordings by the clock of their selections.
+
+    Raises:
+        UsageError: what they count cannot be compared.
+    """
+    check_comparable(before.recording, after.recording, after.selection.clock)
     here, there = _tree(after), translated(_tree(before), after.recording)
     order = NameOrder().of(after.recording.functions)
     index = TreeIndex(join(here, there, order))
@@ -83,6 +91,18 @@ def difference_of(before: Side, after: Side) -> Difference:
         make(own.function, own.self_there, own.self_here, own.self_grade),
         make(total.function, total.total_there, total.total_here, total.total_grade),
     )
+
+
+def check_comparable(before: Recording, after: Recording, clock: Clock) -> None:
+    """Check that two recordings count the same.
+
+    Raises:
+        UsageError: they do not.
+    """
+    states = before.status(), after.status()
+    if not are_comparable(*states, clock):
+        names = " and ".join(weight_name(each, clock) for each in states)
+        raise UsageError(f"{names} cannot be compared", "name files that count the same")
 
 
 def _tree(side: Side) -> CallTree:

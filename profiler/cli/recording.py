@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..errors import NoSamplesError, OutputError
-from ..model import Clock
+from ..errors import NoSamplesError, OutputError, UsageError
+from ..model import Clock, Status
 from ..recording.cost import Certificate
 from ..recording.figures import weight_name
 from .heaviest import heaviest_lines, nameless_lines
@@ -198,12 +198,10 @@ def refuse_empty(recording: Recording, what: OutputOptions) -> None:
     profile, only_gil = recording.process.profile, what.shown.only_gil
     status = recording.status()
     pid = status.pid
+    _refuse_unknown(status, what)
     between_ns = what.selection(recording).between(profile.start_ns, profile.now_ns)
     if profile.leaf_weights(what.clock, thread_ids, *between_ns, holding=only_gil).total > 0:
         return
-    if status.source and not what.span_s and thread_ids is None:
-        hint = f"choose a clock that it has: --clock {status.clocks[0]}"
-        raise NoSamplesError(f"the file has no {what.clock.value} time", hint)
     if what.span_s and profile.leaf_weights(what.clock, thread_ids, holding=only_gil).total > 0:
         raise NoSamplesError(
             f"the recording of {profile.duration_ns / 1e9:.1f} s has no {what.clock.value} time in "
@@ -229,6 +227,22 @@ def refuse_empty(recording: Recording, what: OutputOptions) -> None:
             f"{what.waiting_is_shown_by} shows where its threads wait",
         )
     raise NoSamplesError(f"nothing of process {pid} was recorded", "record for longer: -d 10")
+
+
+def _refuse_unknown(status: Status, what: OutputOptions) -> None:
+    """Check that a file of another profiler knows what the user asks for.
+
+    Raises:
+        NoSamplesError: it does not have the clock.
+        UsageError: it does not know when its stacks were seen.
+    """
+    if what.span_s and not status.has_moments:
+        raise UsageError("the file does not say when its stacks were seen", "leave out --range")
+    # All clocks of a file that has one are the same; the CPU clock is what nobody has chosen.
+    is_missing = bool(status.clocks) and what.clock.value not in status.clocks
+    if is_missing and not (what.clock is Clock.CPU and len(status.clocks) == 1):
+        hint = f"choose a clock that it has: --clock {status.clocks[0]}"
+        raise NoSamplesError(f"the file has no {what.clock.value} time", hint)
 
 
 def _write(

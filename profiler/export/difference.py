@@ -1,7 +1,8 @@
 """Write the difference of two recordings: every stack with both weights, a red and blue graph, or
 the report page of the later one, which compares it with the other.
 
-The folded stacks are those of ``difffolded.pl``: ``root;…;leaf BEFORE AFTER``, in microseconds.
+The folded stacks are those of ``difffolded.pl``: ``root;…;leaf BEFORE AFTER``, in microseconds, or
+in what is counted.
 """
 
 from __future__ import annotations
@@ -30,13 +31,15 @@ _GROWN_HUE, _SHRUNK_HUE = 25, 250
 _PALE, _STRONG = (0.94, 0.01), (0.74, 0.14)  # lightness and chroma
 
 
-def write_folded(tree: CallTree, file: BinaryIO) -> None:
+def write_folded(tree: CallTree, recording: Recording, file: BinaryIO) -> None:
     """Write every stack with its weights before and after.
 
     Args:
         tree: joined; its first side is the one after.
+        recording: that one.
         file: open for writing.
     """
+    divisor = 1 if ExportRequest(recording).counted else _NS_PER_US
     first, count = (column.tolist() for column in children(tree))
     after, before = (side.tolist() for side in tree.sides)
     function = tree.function.tolist()
@@ -50,7 +53,7 @@ def write_folded(tree: CallTree, file: BinaryIO) -> None:
             if number not in names:
                 names[number] = clean(label(tree.functions[number]))
             path = f"{above};{names[number]}" if above else names[number]
-        weights = [(side[node] + _NS_PER_US // 2) // _NS_PER_US for side in (before, after)]
+        weights = [(side[node] + divisor // 2) // divisor for side in (before, after)]
         if any(weights):
             file.write(f"{path or ALL} {weights[0]} {weights[1]}\n".encode("utf-8", "replace"))
         children_of = range(first[node], first[node] + count[node])
@@ -65,7 +68,7 @@ def write_svg(tree: CallTree, after: Recording, file: BinaryIO) -> None:
         after: the recording.
         file: open for writing.
     """
-    index = TreeIndex(tree)
+    counted, index = ExportRequest(after).counted, TreeIndex(tree)
     here, there = (
         side / max(1, int(side[0])) for side in (each.astype(float) for each in index.side_totals)
     )
@@ -81,7 +84,11 @@ def write_svg(tree: CallTree, after: Recording, file: BinaryIO) -> None:
 
     def amount(node: int, weight: int) -> str:
         points = 100 * (float(here[node]) - float(there[node]))
-        return f"{weight / 1e9:.6g} s, {points:+.2f} points"
+        return (
+            f"{weight / 1e9:.6g} s, {points:+.2f} points"
+            if not counted
+            else (f"{weight:,} {counted}, {points:+.2f} points")
+        )
 
     write_graph(index, f"{title(after)}: what changed", color, amount, file)
 

@@ -67,7 +67,8 @@ class _Samples:
 def write(request: ExportRequest, file: BinaryIO) -> None:
     """Write a profile for Firefox Profiler."""
     leaves = leaves_of(request, request.selection.thread_ids)
-    samples_of = _Counted(leaves) if request.counts_samples else _Timed(request)
+    counted = request.counted
+    samples_of = _Counted(leaves, counted) if counted else _Timed(request)
     tables = Tables(LeafStacks(request))
     threads, weights = threads_with_weight(
         request, leaves, lambda node, sysno: tables.stack(node, sysno) != _NO_STACK
@@ -141,7 +142,8 @@ class _Timed:
     def __init__(self, request: ExportRequest) -> None:
         selection = request.selection
         self._clock, only_gil = selection.clock, selection.frames.only_gil
-        self._has_cpu = self._clock is not Clock.OFF_CPU and not only_gil
+        knows_cpu = Clock.CPU.value in (request.status.clocks or [Clock.CPU.value])
+        self._has_cpu = knows_cpu and self._clock is not Clock.OFF_CPU and not only_gil
         self._start_ns = request.profile.start_ns
         self._timelines: Timelines = request.profile.timelines(
             self._clock, *request.between_ns, holding=only_gil
@@ -173,9 +175,10 @@ class _Timed:
 
 
 class _Counted:
-    """Make the samples of threads from the numbers of stacks."""
+    """Make the samples of threads from the numbers of stacks, or of whatever is counted."""
 
-    def __init__(self, leaves: LeafWeights) -> None:
+    def __init__(self, leaves: LeafWeights, counted: str) -> None:
+        self._type = "bytes" if counted == "bytes" else "samples"
         self._leaves = leaves.take(np.argsort(leaves.thread_id, kind="stable"))
 
     def __call__(self, thread_id: int, tables: Tables) -> _Samples:
@@ -183,7 +186,7 @@ class _Counted:
         own = self._leaves.take(slice(int(first), int(end)))
         stack = _stacks(own, tables)
         weight = np.where(stack == _NO_STACK, 0, own.weight)
-        return _Samples(np.zeros(len(stack)), stack, weight, "samples", None)
+        return _Samples(np.zeros(len(stack)), stack, weight, self._type, None)
 
 
 def _stacks(leaves: LeafWeights, tables: Tables) -> Int64s:

@@ -13,7 +13,8 @@ r"""Write JSON Lines: an object in each line, for scripts, ``jq``, DuckDB and lo
 
 header: the first line. "begin_ns" is since the start of the recording, which was at "started_s",
 in seconds since 1970; 0 if that is not known. "clock" is that of the request: it changes no number.
-"weights" is "time", or what the file of another profiler counts instead: "samples", "bytes".
+"weights" is "time", or what the file of another profiler counts instead: "samples", "bytes". Each
+"time" then has a "weight" and no clocks.
 
 function: "module", "file" and "line" are left out if they are not known. The line is the heaviest
 one, or the line that the function stands for if lines are separated. Two functions may have one
@@ -34,13 +35,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
+from ..model import Clock
 from ..version import version
 from .folded import ALL
 from .json_pieces import encode, text
 from .leaf_stacks import NO_FUNCTION, OF_ALL_CLOCKS, FrameKey, LeafStacks
 from .request import ExportRequest
 from .runs import StackNumbers
-from .time_rows import STATES, TimeRows, gil_of, time_rows, wait_of
+from .time_rows import STATES, Int64s, TimeRows, gil_of, time_rows, wait_of
 
 FORMAT_VERSION = 1
 _FEW_LINES = 1 << 12  # written at once
@@ -89,7 +91,7 @@ def _objects(
             ids[stack] = len(ids)
             yield {"type": "stack", "id": ids[stack], "functions": stack}
         stack_of[leaf] = ids[stack]
-    yield from _times(rows, stack_of)
+    yield from _times(rows, _values(request, rows), stack_of)
 
 
 def _header(request: ExportRequest) -> dict[str, Any]:
@@ -101,7 +103,7 @@ def _header(request: ExportRequest) -> dict[str, Any]:
         "exporter": f"flametap {version()}",
         "name": text(request.title),
         "counted": [text(each) for each in request.part],
-        "clock": request.selection.clock.value,
+        "clock": request.shown_clock.value,
         "weights": text(request.status.weights) or "time",
         "process": text(status.program or request.program),
         "pid": status.pid,
@@ -127,10 +129,26 @@ def _function(stacks: LeafStacks, key: FrameKey) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value or name == "name"}
 
 
-def _times(rows: TimeRows, stack_of: dict[tuple[int, int], int]) -> Iterator[dict[str, Any]]:
-    names = TimeRows._fields[-4:]
-    columns = [each.tolist() for each in rows if each is not None]
-    for thread_id, node, sysno, state, activity, lock, *values in zip(*columns, strict=True):
+def _values(request: ExportRequest, rows: TimeRows) -> dict[str, Int64s]:
+    """Return the columns of weights by their names; those of clocks that are not known are none."""
+    status = request.status
+    clocks = {Clock.CPU: rows.cpu_ns, Clock.WALL: rows.wall_ns, Clock.OFF_CPU: rows.off_cpu_ns}
+    found = {
+        f"{clock.value.replace('-', '_')}_ns": column
+        for clock, column in clocks.items()
+        if not status.weights and (not status.clocks or clock.value in status.clocks)
+    }
+    if status.weights:
+        found["weight"] = rows.wall_ns
+    return found if rows.samples is None else {**found, "samples": rows.samples}
+
+
+def _times(
+    rows: TimeRows, values: dict[str, Int64s], stack_of: dict[tuple[int, int], int]
+) -> Iterator[dict[str, Any]]:
+    keys = rows.thread_id, rows.node, rows.sysno, rows.state, rows.activity, rows.lock
+    columns = [each.tolist() for each in (*keys, *values.values())]
+    for thread_id, node, sysno, state, activity, lock, *numbers in zip(*columns, strict=True):
         stack = stack_of.get((node, sysno))
         if stack is None:
             continue
@@ -144,4 +162,4 @@ def _times(rows: TimeRows, stack_of: dict[tuple[int, int], int]) -> Iterator[dic
             found["wait"] = wait
         if gil := gil_of(lock):
             found["gil"] = gil
-        yield {**found, **dict(zip(names, values, strict=False))}
+        yield {**found, **dict(zip(values, numbers, strict=True))}

@@ -62,7 +62,7 @@ def write(request: ExportRequest, file: BinaryIO) -> None:
     about = [f"flametap {version()}", request.title, request.what, *request.notes]
     comments = "".join(f"# {clean(each)}\n" for each in about)
     file.write(f"{_RULE}{comments}{_RULE}#\n".encode("utf-8", "replace"))
-    words = clean(request.counted) if request.counted else _EVENT_OF[request.selection.clock]
+    words = clean(request.counted) if request.counted else _EVENT_OF[request.shown_clock]
     event = words.replace(" ", "-").encode("utf-8", "replace")
     divisor = NS_PER_SAMPLE if request.counted else 1
     for thread in threads:

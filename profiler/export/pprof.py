@@ -61,7 +61,7 @@ def _pieces(request: ExportRequest) -> Iterator[bytes]:
     yield whole(_TIME_NS, round(status.started_s * 1e9) + begin_ns - request.profile.start_ns)
     yield whole(_DURATION_NS, request.duration_ns)
     names = [name for name, *_ in values]
-    first = "samples" if request.counts_samples else _TYPE_OF[request.selection.clock]
+    first = "samples" if request.counts_samples else _TYPE_OF[request.shown_clock]
     yield whole(_DEFAULT_TYPE, tables.string(first if first in names else names[0]))
     comments = [request.title, *request.part, *request.notes]
     yield packed(_COMMENT, [tables.string(each) for each in comments])

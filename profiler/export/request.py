@@ -101,6 +101,12 @@ class ExportRequest:
         return self.unit == "samples"
 
     @property
+    def shown_clock(self) -> Clock:
+        """The clock of the weights: the only one if there is one, as all others are the same."""
+        clocks = self.status.clocks
+        return Clock(clocks[0]) if len(clocks) == 1 else self.selection.clock
+
+    @property
     def counted(self) -> str:
         """What is counted where weights are no time: "samples", "bytes"; "" for nanoseconds."""
         weights = self.status.weights
@@ -150,7 +156,7 @@ class ExportRequest:
     def what(self) -> str:
         """What the weights are and of which part, in a few words."""
         unit = "samples" if self.counts_samples else "time"
-        what = self.status.weights or f"{self.selection.clock.value} {unit}"
+        what = self.status.weights or f"{self.shown_clock.value} {unit}"
         return "; ".join((what, *self.part)) if self.part else f"{what} of the whole recording"
 
     def tree(self, clock: Clock | None = None) -> CallTree:

@@ -115,6 +115,8 @@ class _Database:
         database.executescript(_SCHEMA)
         status = request.status
         facts = [("flametap", version()), ("title", request.title), ("counted", request.what)]
+        clocks = status.clocks or [clock.value for clock in Clock]
+        facts += [("weights", status.weights or "time"), ("clocks", " ".join(clocks))]
         facts += [("note", note) for note in request.notes]
         self._insert("meta", ([name, text(value)] for name, value in facts))
         process = [1, status.pid, text(status.command), text(status.program), status.started_s]

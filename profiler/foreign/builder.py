@@ -236,7 +236,7 @@ class Builder:
         columns = [np.concatenate(each) for each in zip(*self._columns, strict=True)] or None
         if columns is not None:
             if known.weights == "samples":
-                columns[6] = columns[4]
+                columns[6] = np.minimum(columns[4], _MAX_SAMPLES - 1)
             counts = (columns[4] > 0) | (columns[5] > 0) | (columns[6] > 0)
             columns = [each[counts] for each in columns]
         if columns is None or not len(columns[0]):
@@ -301,7 +301,7 @@ class Builder:
             started_s=known.started_s,
             duration_ns=gains.rows.now_ns - START_NS,
             samples=samples,
-            effective_rate_hz=1e9 * samples / max(weight, 1),
+            effective_rate_hz=1e9 * samples / max(weight, 1),  # what a sample stands for
             is_final=True,
             notes=notes,
             source=known.source,

@@ -13,7 +13,7 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 
-from ..model import Clock, ThreadState
+from ..model import Clock
 from ..recording.figures import counted
 from ..recording.recording import Recording
 from .builder import Builder, Known
@@ -241,11 +241,7 @@ class _Samples:
         if self._event is None and self._n_unknown:
             raise builder.damaged(f"line {self._first_unknown:,}: no line of perf script")
         for thread, (nodes, starts, weights) in self._moments.items():
-            if self._clock is Clock.OFF_CPU:
-                cpu, state = array("q", bytes(8 * len(nodes))), ThreadState.PARKED
-                builder.add(thread, nodes, weights, t0=starts, cpu=cpu, state=state)
-            else:
-                builder.add(thread, nodes, weights, t0=starts)
+            builder.add(thread, nodes, weights, t0=starts)  # the only clock is all clocks
         self._sums.finish()
         unit = _without_modifiers(self._event or "") if self._by_period else ""
         known = Known(source, weights=unit or "samples", has_moments=self._has_moments)

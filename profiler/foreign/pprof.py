@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from ..model import Clock, Frame, FrameKind, ThreadState
 from ..recording.recording import Recording
 from .builder import Builder, Known
+from .columns import tid_of
 from .protobuf import fields, numbers, signed
 
 # Fields of Profile.
@@ -85,7 +86,11 @@ def read(data: bytes, builder: Builder) -> Recording:
     known = Known("pprof", notes=[*profile.comments])
     known.started_s = profile.time_ns / 1e9
     names = [each.name for each in profile.types]
-    by_clock = {_CLOCKS[names[at]]: at for at in shown if names[at] in _CLOCKS}
+    by_clock = {
+        _CLOCKS[names[at]]: at
+        for at in shown
+        if names[at] in _CLOCKS and profile.types[at].unit in _NS
+    }
     if by_clock:
         known.clocks = [clock for clock in Clock if clock in by_clock]
     else:
@@ -100,7 +105,8 @@ def read(data: bytes, builder: Builder) -> Recording:
 
 def _noun(of: _ValueType) -> str:
     """Return what is counted: the unit, or the type of a mere count."""
-    return of.name.replace("_", " ") if of.unit in ("count", "") else of.unit
+    name = of.name.replace("_", " ") if of.unit in ("count", "") else of.unit
+    return name or "samples"
 
 
 def _shown(profile: _Profile) -> list[int]:
@@ -169,7 +175,7 @@ def _thread(builder: Builder, labels: Mapping[str, str]) -> int:
     name = next((labels[key] for key in _THREAD_NAMES if key in labels), "")
     tid = next((labels[key] for key in _THREAD_IDS if labels.get(key, "").isdigit()), "0")
     pid = labels.get("pid", "")
-    return builder.thread((pid, tid, name), name, int(tid))
+    return builder.thread((pid, tid, name), name, tid_of(tid))
 
 
 class _Stacks:

@@ -31,8 +31,16 @@ def weight(status: Status, ns: int) -> str:
 
 
 def weight_name(status: Status, clock: Clock) -> str:
-    """Say what weights are: ``cpu time``, ``samples``."""
-    return status.weights or f"{clock.value} time"
+    """Say what weights are: ``cpu time``, ``samples``; of the only clock if there is one."""
+    known = status.clocks[0] if len(status.clocks) == 1 else clock.value
+    return status.weights or f"{known} time"
+
+
+def are_comparable(status: Status, other: Status, clock: Clock) -> bool:
+    """Tell whether the weights of two recordings are of one kind; "time" may be that of a clock."""
+    names = [weight_name(each, clock) for each in (status, other)]
+    are_times = all(each.endswith("time") for each in names)
+    return names[0] == names[1] or ("time" in names and are_times)
 
 
 def duration(seconds: float) -> str:

@@ -287,6 +287,9 @@ def difference(here: Ints, there: Ints, sizes: Sizes) -> Floats:
     return here / max(sizes.here_ns, 1.0) - there / max(sizes.there_ns, 1.0)
 
 
+_NO_RATE_HZ = 1e-9  # all changes may be chance
+
+
 def sample_ns_of(clock: Clock, *states: Status) -> float:
     """Return how much time one sample stands for; of several recordings, the most.
 
@@ -296,8 +299,8 @@ def sample_ns_of(clock: Clock, *states: Status) -> float:
 
 
 def _sample_ns(clock: Clock, status: Status) -> float:
-    if status.source:  # of another profiler: the average weight of a sample
-        return NS_PER_S / (status.effective_rate_hz or NS_PER_S)
+    if status.source:  # of another profiler: the average weight of a sample, if it counts them
+        return NS_PER_S / (status.effective_rate_hz or _NO_RATE_HZ)
     rates = {
         Clock.CPU: status.effective_rate_hz or status.rate_hz,
         Clock.OFF_CPU: status.look_rate_hz,

@@ -79,7 +79,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         *("linux", "model", "recording.profile", "recording", "symbols", "symbols.locate"),
         *("recording.names", "symbols.object", "tree"),
     ),
-    "analysis": ("code", "locks", "model", "recording", "timeline", "tree"),
+    "analysis": ("code", "errors", "locks", "model", "recording", "timeline", "tree"),
     "capture": (
         *(
             "analysis",

@@ -59,7 +59,8 @@ const PLACE = [...WEIGHTS, ...SHAPES, 'zoom', 'run'];
 const LIVE_ONLY = [...WEIGHTS.filter((name) => name !== 'clock'), ...SHAPES, 'sandwich'];
 const ASKED = [...PLACE, 'search', 'tab', 'sort', 'beside'];
 
-setWeights(document.documentElement.dataset.weights ?? '');
+const { weights = '', clock: onlyClock = '' } = document.documentElement.dataset;
+setWeights(weights, onlyClock);
 let state = parseHash(location.hash || document.documentElement.dataset.view || ''); // a report has a view of its own
 let rows = ROWS_STEP;
 let readOut = ''; // the box that screen readers have been told of

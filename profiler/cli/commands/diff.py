@@ -79,9 +79,6 @@ def diff(
         refuse_empty(recording, shown)
         for note in recording.status().notes:
             progress.warn(f"{path}: {note}")
-    if len({each.status().weights for each in recordings}) > 1:
-        counts = " and ".join(weight_name(each.status(), shown.clock) for each in recordings)
-        raise UsageError(f"{counts} cannot be compared", "name files that count the same")
     sides = [Side(recording, shown.selection(recording)) for recording in recordings]
     found = difference_of(*sides)
     if not quiet:
@@ -100,6 +97,7 @@ def table_lines(
 ) -> list[str]:
     """Format what changed: functions by their own time, then with what they call."""
     lines: list[str] = []
+    has_rates = status.has_moments and status.weights in ("", "time")
     for title, changes in (
         (f"{weight_name(status, clock)} of their own", found.own),
         (f"{weight_name(status, clock)} with what they call", found.total),
@@ -109,23 +107,24 @@ def table_lines(
             lines.append(f"{title}: no function changed by more than chance")
             continue
         lines.append(f"{title}:")
-        lines.append("    points   before    after     s/s before     after  function")
-        lines += [_row(each) for each in listed]
+        rates = "     s/s before     after" if has_rates else ""
+        lines.append(f"    points   before    after{rates}  function")
+        lines += [_row(each, has_rates=has_rates) for each in listed]
         more = sum(bool(each.grade or is_all) for each in changes) - len(listed)
         if more > 0:
             lines.append(f"  and {more:,} more")
     return lines
 
 
-def _row(change: Change) -> str:
+def _row(change: Change, *, has_rates: bool) -> str:
     before, after = change.share
+    rates = f" {change.rate[0]:>14.4f} {change.rate[1]:>9.4f}" if has_rates else ""
     sure = "" if change.grade else "  (may be chance)"
     function = change.function
     name = shorten(function.name, NAME_WIDTH)
     module = f"  {shorten(function.module, MODULE_WIDTH)}" if function.module else ""
     return (
-        f"{100 * change.points:>+10.2f} {before:>8.2%} {after:>8.2%}"
-        f" {change.rate[0]:>14.4f} {change.rate[1]:>9.4f}  {name}{module}{sure}"
+        f"{100 * change.points:>+10.2f} {before:>8.2%} {after:>8.2%}{rates}  {name}{module}{sure}"
     )
 
 
@@ -165,7 +164,7 @@ def _write(
     def write(plain_file: BinaryIO) -> None:
         with compressing(path, plain_file) as file:
             if format_name == "folded":
-                difference.write_folded(found.tree, file)
+                difference.write_folded(found.tree, sides[1].recording, file)
             elif format_name == "html":
                 difference.write_html(sides[0], sides[1], name, file)
             else:

@@ -57,9 +57,13 @@ def export_file(
     for output in filter(is_kept, planned):
         if not recording.status().source:
             raise UsageError("it is such a file already", "copy it, or name another format")
-        write_whole(recording, output, progress)
-    what = replace(shown, shape=shape)
-    write_outputs(recording, [each for each in planned if not is_kept(each)], what, progress)
+        if shape or shown != OutputOptions(shown=shown.shown):
+            raise UsageError("a recording is the whole file", "leave out the options of a part")
+        written = write_whole(recording, output, progress)
+        progress.say(f"wrote {written} (a recording: 'flametap open' shows it)")
+    others = [each for each in planned if not is_kept(each)]
+    if others:
+        write_outputs(recording, others, replace(shown, shape=shape), progress)
     return 0
 
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ...model import Status, SymbolSource
+from ...model import Clock, Status, SymbolSource
 from ...wire.decoder import MAX_NS
 from ..figures import counted
 from .parts import MERGED, NS_PER_S, Part, n_processes
@@ -112,7 +112,19 @@ def merged_status(
         symbols_pending=_fitting(sum(each.symbols_pending for each in states)),
         is_final=True,
         notes=[*notes, *_own_notes(parts), *_limits(parts)],
+        source=", ".join(dict.fromkeys(each.source for each in states if each.source)),
+        clocks=_clocks_of_all(states),
+        weights=states[0].weights,
+        has_moments=all(each.has_moments for each in states),
     )
+
+
+def _clocks_of_all(states: Sequence[Status]) -> list[str]:
+    """Return the clocks that all parts have; empty for all clocks."""
+    if not any(each.clocks for each in states):
+        return []
+    every = [clock.value for clock in Clock]
+    return [name for name in every if all(name in (each.clocks or every) for each in states)]
 
 
 def _counters(parts: Sequence[Part]) -> dict[str, int]:

@@ -117,6 +117,12 @@ class _Whole:
         """Read a part, and return its tables."""
         loaded = _read(path)
         part = Part.of(path, loaded)
+        counts = {each.status.weights or "time by clocks" for each in (part, *self._parts)}
+        if len(counts) > 1:
+            raise InputError(
+                f"what they count cannot be merged: {' and '.join(sorted(counts))}",
+                "name files that count the same",
+            )
         doubt = place(part, self._parts)
         if doubt:
             self._doubts.append((part, doubt))

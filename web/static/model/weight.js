@@ -5,9 +5,12 @@ import { CLOCK_NAMES } from './state.js';
 
 let counted = ''; // model.Status.weights: "time", "samples", "bytes"; "" for the time of a clock
 
-/** Says what is counted, once: model.Status.weights. */
-export function setWeights(weights) {
+let onlyClock = ''; // of a file that has one: whatever clock is chosen, it is that
+
+/** Says what is counted, once: model.Status.weights, and the only clock if there is one. */
+export function setWeights(weights, clock) {
   counted = weights;
+  onlyClock = clock;
 }
 
 /** Formats a weight: "1.23 s", "12 345 samples", "1.23 MB". */
@@ -19,10 +22,10 @@ export function formatWeight(weight) {
 
 /** Says what weights are: "CPU time", "time", "samples". */
 export function weightName(clock) {
-  return counted || `${CLOCK_NAMES[clock]} time`;
+  return counted || `${CLOCK_NAMES[onlyClock || clock]} time`;
 }
 
 /** The same as the title of a column: "CPU", "Samples". */
 export function weightTitle(clock) {
-  return counted ? counted[0].toUpperCase() + counted.slice(1) : CLOCK_NAMES[clock];
+  return counted ? counted[0].toUpperCase() + counted.slice(1) : CLOCK_NAMES[onlyClock || clock];
 }
