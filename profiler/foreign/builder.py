@@ -293,20 +293,21 @@ class Builder:
             notes.append(f"{deep} deeper than {MAX_FRAMES:,} in a stack are left out")
         weight = max(int(gains.rows.ended[each].sum()) for each in ("wall_ns", "cpu_ns"))
         samples = int(gains.rows.ended["samples"].sum())
+        program = _short(str(known.program))
         return Status(
             known.pid,
-            known.program,
+            program,
             "ended",
-            program=known.program,
+            program=program,
             started_s=known.started_s,
             duration_ns=gains.rows.now_ns - START_NS,
             samples=samples,
             effective_rate_hz=1e9 * samples / max(weight, 1),  # what a sample stands for
             is_final=True,
             notes=notes,
-            source=known.source,
+            source=_short(str(known.source)),
             clocks=[each.value for each in known.clocks],
-            weights=known.weights,
+            weights=_short(str(known.weights)),
             has_moments=known.has_moments,
         )
 

@@ -30,19 +30,21 @@ def matches(data: Any) -> bool:
 
 def read(data: dict[str, Any], builder: Builder) -> Recording:
     """Return the recording of a file. Raises InputError, or whatever impossible contents raise."""
-    frames = [_frame(builder, each) for each in data["shared"]["frames"]]
+    frames = {at: _frame(builder, each) for at, each in enumerate(data["shared"]["frames"])}
     profiles = data["profiles"]
     first = data.get("activeProfileIndex") or 0
     unit = profiles[first if 0 <= first < len(profiles) else 0]["unit"]
+    if not isinstance(unit, str):
+        raise TypeError("a unit is no text")
     wanted = [each for each in profiles if each["unit"] == unit]
     for number, profile in enumerate(wanted):
-        name = profile["name"]
+        name = str(profile["name"])
         add = _add_events if profile["type"] == "evented" else _add_samples
         add(builder, builder.thread(number, name), profile, frames, _NS.get(unit, 1))
     exporter = str(data.get("exporter") or "")
     known = Known(
         f"speedscope, by {exporter.partition('@')[0]}" if exporter else "speedscope",
-        weights="time" if unit in _NS else _OTHER.get(unit, unit),
+        weights="time" if unit in _NS else _OTHER.get(unit, unit) or "samples",
         has_moments=unit in _NS,
         program=str(data.get("name") or ""),
     )
@@ -59,7 +61,7 @@ def _frame(builder: Builder, frame: dict[str, Any]) -> int:
 
 
 def _add_samples(
-    builder: Builder, thread: int, profile: dict[str, Any], frames: list[int], ns: int
+    builder: Builder, thread: int, profile: dict[str, Any], frames: dict[int, int], ns: int
 ) -> None:
     known: dict[tuple[int, ...], int] = {}
     nodes = []
@@ -74,7 +76,7 @@ def _add_samples(
 
 
 def _add_events(
-    builder: Builder, thread: int, profile: dict[str, Any], frames: list[int], ns: int
+    builder: Builder, thread: int, profile: dict[str, Any], frames: dict[int, int], ns: int
 ) -> None:
     at = _in_ns([each["at"] for each in profile["events"]], ns)
     open_frames: list[int] = []
@@ -107,4 +109,7 @@ def _in_ns(numbers: list[Any], ns: int) -> Any:
         if not (np.abs(found) < MAX_SUM_NS).all():
             raise ValueError("a number is too large, or none")
         return np.rint(found).astype(np.int64)
-    return np.asarray(numbers, np.int64) * ns
+    whole = np.asarray(numbers, np.int64)
+    if len(whole) and int(np.abs(whole).max()) >= MAX_SUM_NS // ns:
+        raise ValueError("a number is too large")
+    return whole * ns

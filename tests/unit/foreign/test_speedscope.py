@@ -20,7 +20,7 @@ def file(*profiles: dict[str, Any], **more: Any) -> str:
     return json.dumps(head | {"shared": {"frames": FRAMES}, "profiles": profiles})
 
 
-def sampled(samples: Any, weights: Any, unit: str = "seconds", **more: Any) -> dict[str, Any]:
+def sampled(samples: Any, weights: Any, unit: Any = "seconds", **more: Any) -> dict[str, Any]:
     found = {"type": "sampled", "name": "t", "unit": unit, "startValue": 0, "endValue": 9}
     return found | {"samples": samples, "weights": weights} | more
 
@@ -89,6 +89,9 @@ def test_our_own_file_has_the_same_tree(tmp_path: Path, seed: int) -> None:
         (file(evented(("O", 0, 1))), "has no end"),
         (file(evented(("O", 0, 2), ("C", 0, 1))), "run back"),
         (file(), "makes no sense"),
+        (file(sampled([[-1]], [1])), "makes no sense"),
+        (file(sampled([[0]], [18446744074])), "makes no sense"),
+        (file(sampled([[0]], [1], 5)), "makes no sense"),
         (file(sampled([], [])), "no samples"),
         (file(sampled([[0]], [1]))[:-9], "at character"),
         ('{"shared": {}, "profiles": 7}', "makes no sense"),
