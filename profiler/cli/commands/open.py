@@ -14,6 +14,7 @@ import click
 
 from ...errors import UsageError
 from ...linux import heaps
+from ...model import Clock
 from .. import browser
 from ..options import page_options
 from ..progress import Progress
@@ -67,7 +68,14 @@ def open_files(
     recordings = Recordings([File(name, partial(opens, path)) for name, path in named])
     for number in sorted(at_start):
         recordings.get(number)
-    notes = recordings.get(1).recording.status().notes
+    shown = recordings.get(1).recording
+    if earlier is not None:
+        from ...analysis.difference import check_comparable
+
+        # pyright reads files here and below build/types, and takes them for two.
+        other: Any = recordings.get(earlier).recording
+        check_comparable(other, shown, Clock.CPU)
+    notes = shown.status().notes
     view = f"compare=file{earlier if len(files) > 2 else ''}&sort=total" if earlier else ""
     with Interrupts() as interrupts:
         token = secrets.token_urlsafe(TOKEN_BYTES)

@@ -153,3 +153,9 @@ def test_bytes_stay_bytes_for_firefox(tmp_path: Path) -> None:
     again = open_file(out)
     assert again.status().weights == "bytes"
     assert stacks(again) == stacks(open_file(heap))
+
+
+def test_page_compares_what_counts_the_same(counts: str, tmp_path: Path, capfd: Captured) -> None:
+    other = str(exported(random_recording(1), tmp_path, "x.pb.gz", "pprof", Clock.CPU))
+    assert run(["open", counts, "--compare", other, "--no-open"]) == 2
+    assert "cpu time and samples cannot be compared" in capfd.readouterr().err
