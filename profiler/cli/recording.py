@@ -50,7 +50,7 @@ def watch(
     begin_s = time.monotonic()
     threading.Thread(target=_load, args=(outputs,), daemon=True).start()
     next_line_s = begin_s
-    keeper, is_told = capture.keeper, False
+    keeper, was_warned = capture.keeper, False
     while not interrupts.stop:
         now_s = time.monotonic()
         if limit_s is not None and now_s - begin_s >= limit_s:
@@ -60,8 +60,8 @@ def watch(
             threads = sum(not thread.exited for thread in capture.profile.thread_infos())
             progress.step(recording_line(capture.status(), threads, now_s - begin_s, limit_s))
         look()
-        if keeper is not None and keeper.error is not None and not is_told:
-            is_told = True
+        if keeper is not None and keeper.error is not None and not was_warned:
+            was_warned = True
             progress.warn(f"{keeper.error.message}; {keeper.error.hint}")
         left_s = POLL_S if limit_s is None else min(POLL_S, limit_s - (now_s - begin_s))
         if capture.wait(max(left_s, 0.0)):

@@ -1,7 +1,7 @@
 """Write Chrome's trace events: for chrome://tracing, Perfetto and all that reads these.
 
 Each function is a slice on the track of its thread, between an event of phase "B" and one of phase
-"E", as long as it stays on the stack: what goes on from one sample to the next is one slice. Times
+"E", as long as it stays on the stack: equal functions of two samples in a row are one slice. Times
 are microseconds since the start of the recording, with three decimals, at the moment when they were
 (``runs``). So the innermost slices of a thread add up to its weight by the chosen clock. Where a
 thread has no weight by that clock, there is none. If weights are numbers of stacks, one microsecond

@@ -52,7 +52,7 @@ def gil_of(lock: int) -> str:
 
 
 def lock_when_running(lock: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """Return what threads that slept meanwhile did with the lock while they ran, if it is known."""
+    """Return what sleeping threads did with the lock while they ran, if that is known."""
     return np.where(lock == LockState.HELD, lock, np.uint8(LockState.NONE))
 
 

@@ -54,8 +54,8 @@ class Known:
 
     Attributes:
         source: the format, and by whom it was written if that is known: "speedscope, by py-spy".
-        clocks: those whose weights it has. One of which is not said what it measures is the wall
-            clock, with ``weights`` "time".
+        clocks: those whose weights it has. Time of an unknown clock is of the wall clock, and
+            ``weights`` is "time".
         weights: what is counted if it is none of our clocks: "time", "samples", "bytes" …
         has_moments: it says when each stack was seen.
         program: of which it is; "" if that is not known.
@@ -103,7 +103,7 @@ class Builder:
     def function(
         self, name: str, module: str = "", file: str = "", kind: FrameKind | None = None
     ) -> Function:
-        """Return a function; its kind is told by the file if it is not given."""
+        """Return a function. Without a kind, it has the one that the name of its file means."""
         key = name, module, file, kind_of(file) if kind is None else kind
         found = self._functions.get(key)
         if found is None:
