@@ -88,7 +88,9 @@ class ExportRequest:
     @property
     def notes(self) -> Sequence[str]:
         """What was recorded, losses and doubts, one line each."""
-        return [*summary(self.recording), *self.status.notes]
+        status = self.status
+        order = [] if status.has_moments else ["the order of stacks means nothing: it is not known"]
+        return [*summary(self.recording), *status.notes, *order]
 
     @property
     def cost(self) -> Mapping[str, int | float | str]:
