@@ -21,9 +21,8 @@ from . import austin
 from .builder import Builder, Known
 from .folded_frames import FoldedFrames, dialect_of
 from .stack_sums import StackSums
-from .unpacked import HEAD_BYTES, MAX_LINE
+from .unpacked import HEAD_BYTES, MAX_LINE, N_FIRST_LINES, first_lines
 
-N_FIRST_LINES = 50
 MAX_DIGITS = 18  # of a weight: it fits into 64 bits
 
 _LINE = re.compile(r".*\S \d+(?:\.\d+)?")
@@ -31,16 +30,6 @@ _BRACKETED = re.compile(r'\[[^"\[\]{},]*[A-Za-z=][^"\[\]{},]*\][; ]')
 _FRACTION = re.compile(r"(\d{1,18})\.(\d+)")
 _UNITS = {3: "thousandths", 6: "millionths", 9: "billionths"}
 _MOST_DIGITS = max(_UNITS)  # behind the point
-
-
-def first_lines(head: bytes) -> list[str]:
-    """Return the lines at the start of a text file, at most so many; none if it is no text."""
-    if b"\0" in head:
-        return []
-    lines = head.decode("utf-8", "replace").split("\n", 4 * N_FIRST_LINES)
-    if (len(lines) > 1 and len(head) >= HEAD_BYTES) or len(lines) > 4 * N_FIRST_LINES:
-        lines.pop()  # it may not be whole
-    return [line.rstrip("\r") for line in lines]
 
 
 def matches(head: bytes) -> bool:

@@ -25,7 +25,8 @@ from dataclasses import dataclass
 
 from ..model import Frame, FrameKind
 from .builder import Builder, kind_of
-from .frame_names import JIT, KERNEL, java_frame, known_frame, line_number, short_name
+from .columns import line_of, tid_of
+from .frame_names import JIT, KERNEL, java_frame, known_frame, short_name
 from .inlined_frames import Inlinable, InlinedFrames
 
 _PROCESS = re.compile(r'process (\d+):"(.*?)"(?:;|$)')
@@ -105,7 +106,7 @@ class FoldedFrames:
         builder = self._builder
         at = pid = 0
         while found := _PROCESS.match(text, at):  # a process, and the one that it has started
-            at, pid = found.end(), line_number(found[1])
+            at, pid = found.end(), tid_of(found[1])
             command = found[2]
         if at:
             self._processes[pid] = command
@@ -115,7 +116,7 @@ class FoldedFrames:
             at = found.end()
             name = next(filter(None, found.group("name", "java", "own", "comm")), "")
             number = next(filter(None, found.group("id", "tid", "own_tid", "perf_tid")))
-            tid = line_number(number) if number.isdecimal() else 0
+            tid = tid_of(number)
             name = name or ("" if tid else number)
             key = pid, found["pid"] or name, number
         thread = builder.thread(key, name, tid)
@@ -155,4 +156,4 @@ class FoldedFrames:
             return Frame(self._builder.function(name, place.rpartition("/")[2], kind=kind))
         if kind is FrameKind.NATIVE and place.startswith("<"):  # <string>, <frozen importlib>
             kind = FrameKind.PYTHON
-        return Frame(self._builder.function(name, "", place, kind), line_number(line))
+        return Frame(self._builder.function(name, "", place, kind), line_of(line))

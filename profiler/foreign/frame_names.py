@@ -10,9 +10,9 @@ import re
 
 from ..model import Frame, FrameKind
 from .builder import Builder
+from .columns import line_of
 
 JIT, KERNEL = "[jit]", "[kernel]"  # modules
-MAX_LINE_NUMBER = (1 << 31) - 1
 
 _NAME = re.compile(
     # java/lang/Thread.run; of perf-map-agent: Ljava/lang/Thread;::run, with ";" or ":" or ".",
@@ -45,7 +45,7 @@ def known_frame(builder: Builder, text: str, tier: str = "") -> Frame | None:
     if found["python"]:
         return Frame(builder.function(found["python"], "", found["python_file"], FrameKind.PYTHON))
     name, file = found["js"] or "(anonymous)", found["js_file"] or ""
-    line = line_number(found["js_line"])
+    line = line_of(found["js_line"])
     function = builder.function(name, "", file, FrameKind.JAVASCRIPT)
     return Frame(function, line, "", _TIERS.get(found["tier"], ""))
 
@@ -54,12 +54,6 @@ def java_frame(builder: Builder, name: str, tier: str = "") -> Frame:
     """Return the frame of a method by its dotted name."""
     name = _HIDDEN.sub("", name)
     return Frame(builder.function(name, "", "", FrameKind.JAVA), tier=tier)
-
-
-def line_number(text: str | None) -> int:
-    """Return the number of a line, 0 if it has none or it makes no sense."""
-    number = int(text) if text and len(text) < 11 else 0
-    return number if number <= MAX_LINE_NUMBER else 0
 
 
 def short_name(symbol: str) -> str:

@@ -17,10 +17,10 @@ from ..model import Clock, ThreadState
 from ..recording.figures import counted
 from ..recording.recording import Recording
 from .builder import Builder, Known
-from .folded import N_FIRST_LINES, first_lines
 from .inlined_frames import Inlinable, InlinedFrames
 from .perf_lines import Head, PerfFrame, head_of, is_frame, is_record, n_lost, perf_frame
 from .stack_sums import StackSums
+from .unpacked import N_FIRST_LINES, first_lines
 
 _CLOCKS = {  # their periods are nanoseconds
     "cpu-clock": Clock.CPU,
