@@ -27,6 +27,10 @@ MAX_DIGITS = 18  # of a weight: it fits into 64 bits
 
 _LINE = re.compile(r".*\S \d+(?:\.\d+)?")
 _BRACKETED = re.compile(r'\[[^"\[\]{},]*[A-Za-z=][^"\[\]{},]*\][; ]')
+# What parts frames, without the space that prose has; or what a tool adds to a single frame.
+_MARK = re.compile(
+    r"\S;\S|_\[[kij01]\] |^thread \(\w+\)[: ]| \((?:[^()\s]+\.pyx?|[^()]+:\d+)\) [\d.]+$"
+)
 _FRACTION = re.compile(r"(\d{1,18})\.(\d+)")
 _UNITS = {3: "thousandths", 6: "millionths", 9: "billionths"}
 _MOST_DIGITS = max(_UNITS)  # behind the point
@@ -39,7 +43,8 @@ def matches(head: bytes) -> bool:
         return True
     if len(lines) == 1 and len(lines[0]) >= HEAD_BYTES // 4:  # its weight may be out of sight
         return ";" in lines[0] and lines[0].isprintable() and lines[0][0] not in "[{<"
-    return bool(lines) and all(_is_stack(each) for each in lines)
+    # Any list of names and numbers has such lines: something has to separate frames.
+    return all(_is_stack(each) for each in lines) and any(_MARK.search(each) for each in lines)
 
 
 def _is_stack(line: str) -> bool:

@@ -129,8 +129,8 @@ def test_fractions_keep_their_digits() -> None:
     status = recording.status()
     assert status.weights == "thousandths"
     assert status.notes == ["its weights are fractions, and shown in thousandths"]
-    assert stacks(read("a 0.00000125\n")) == {("a",): 1250}
-    assert read("a 2.0\n").status().weights == "samples"
+    assert stacks(read("a;b 0.00000125\n")) == {("a", "b"): 1250}
+    assert read("a;b 2.0\n").status().weights == "samples"
 
 
 @pytest.mark.parametrize("name", ["pyspy.raw", "pyspy-merged.raw", "async-profiler.collapsed"])
@@ -161,13 +161,17 @@ def test_allocated_classes_are_no_kernel() -> None:
 @pytest.mark.parametrize(
     ("text", "is_folded"),
     [
-        ("main 1", True),
+        ("main;f 1", True),
+        ("main 1", False),
+        ("<module> (t.py:14) 1\nf (a/b.py) 2\n", True),
+        ("vfs_read_[k] 1\n", True),
+        ("thread (0x7F): main 1\n", True),
         ("[main tid=7];a/B.c 1\n", True),
-        ("[truncated] 1\n", True),
+        ("[truncated] 1\n[a];b 1\n", True),
         ("{closure};f 1\n", True),
         ("# made by hand\nmain;a b 1\n", True),
-        ("a 1\n" * 60 + "and then a remark\n", True),
-        ("a 1\n" * 40 + "and then a remark\n", False),
+        ("a;b 1\n" * 60 + "and then a remark\n", True),
+        ("a;b 1\n" * 40 + "and then a remark\n", False),
         ("Chapter 1\nIt was a dark night.\n", False),
         ("[1, 2", False),
         ('{"a": ";", "b": 1\n', False),
@@ -184,13 +188,13 @@ def test_what_is_recognised(text: str, is_folded: bool) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("a 1\n" * 60 + "b c\n", "line 61: it does not end in a weight"),
-        ("a 1\n" * 60 + "b -5\n", "line 61: it does not end in a weight"),
-        ("a 1\n" * 60 + "b nan\n", "line 61: it does not end in a weight"),
-        ("a 1\n" * 60 + f"b {1 << 63}\n", "line 61: its weight is too large"),
-        ("a 1\n" * 60 + "b;" * 600_000 + " 1\n", "line 61: longer than 1,048,576 bytes"),
-        (f"a {1 << 59}\nb {1 << 59}\n", "its weights are too large"),
-        ("a 0\n", "no samples"),
+        ("a;b 1\n" * 60 + "b c\n", "line 61: it does not end in a weight"),
+        ("a;b 1\n" * 60 + "b -5\n", "line 61: it does not end in a weight"),
+        ("a;b 1\n" * 60 + "b nan\n", "line 61: it does not end in a weight"),
+        ("a;b 1\n" * 60 + f"b {1 << 63}\n", "line 61: its weight is too large"),
+        ("a;b 1\n" * 60 + "b;" * 600_000 + " 1\n", "line 61: longer than 1,048,576 bytes"),
+        (f"a;b {1 << 59}\nb {1 << 59}\n", "its weights are too large"),
+        ("a;b 0\n", "no samples"),
     ],
 )
 def test_what_makes_no_sense_is_refused(tmp_path: Path, text: str, why: str) -> None:
