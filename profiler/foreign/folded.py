@@ -32,13 +32,24 @@ _MARK = re.compile(
     r"\S;\S|_\[[kij01]\] |^thread \(\w+\)[: ]| \((?:[^()\s]+\.pyx?|[^()]+:\d+)\) [\d.]+$"
 )
 _FRACTION = re.compile(r"(\d{1,18})\.(\d+)")
+_TWO_WEIGHTS = re.compile(r" \d+ \d+$")  # as flametap diff and difffolded.pl write them
 _UNITS = {3: "thousandths", 6: "millionths", 9: "billionths"}
 _MOST_DIGITS = max(_UNITS)  # behind the point
 
 
+def _first_stacks(head: bytes) -> list[str]:
+    return [each for each in first_lines(head) if each and not is_comment(each)][:N_FIRST_LINES]
+
+
+def has_two_weights(head: bytes) -> bool:
+    """Tell whether the stacks of a file of this format have two weights: of two profiles."""
+    lines = _first_stacks(head)
+    return bool(lines) and all(_TWO_WEIGHTS.search(each) for each in lines)
+
+
 def matches(head: bytes) -> bool:
     """Tell by the start of a file whether it is of this format."""
-    lines = [each for each in first_lines(head) if each and not is_comment(each)][:N_FIRST_LINES]
+    lines = _first_stacks(head)
     if austin.matches(head):
         return True
     if len(lines) == 1 and len(lines[0]) >= HEAD_BYTES // 4:  # its weight may be out of sight

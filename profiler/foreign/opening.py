@@ -111,6 +111,11 @@ def _recognised(file: Unpacked) -> Callable[[Unpacked, Builder], Recording]:
             )
     for text in (perf_script, folded):  # before JSON: "[main tid=1];run 5" begins like it
         if text.matches(file.head):
+            if text is folded and folded.has_two_weights(file.head):
+                raise InputError(
+                    f"{file.name} has the weights of two profiles",
+                    "open the two files themselves: 'flametap diff A B'",
+                )
             return partial(_read_lines, text.read)
     if _JSON_START.match(file.head):
         return _read_json

@@ -116,6 +116,10 @@ def test_our_own_file_has_the_same_tree(tmp_path: Path, seed: int) -> None:
         assert all(abs(found[path] * 1000 - ns) <= 1000 for path, ns in wanted.items())
 
 
+def test_frames_may_end_in_a_number() -> None:
+    assert stacks(read("a;b 5 7\na;c 3\n")) == {("a", "b 5"): 7, ("a", "c"): 3}
+
+
 def test_our_own_threads_are_threads() -> None:
     recording = read("worker 1 (77);f (a/b.py);g 3\nMainThread (70);f (a/b.py) 1\n")
     infos = recording.process.profile.thread_infos()
@@ -195,6 +199,7 @@ def test_what_is_recognised(text: str, is_folded: bool) -> None:
         ("a;b 1\n" * 60 + "b;" * 600_000 + " 1\n", "line 61: longer than 1,048,576 bytes"),
         (f"a;b {1 << 59}\nb {1 << 59}\n", "its weights are too large"),
         ("a;b 0\n", "no samples"),
+        ("a;b 5 7\na 0 3\n" * 60, "the weights of two profiles"),
     ],
 )
 def test_what_makes_no_sense_is_refused(tmp_path: Path, text: str, why: str) -> None:
