@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from flametap.errors import InputError
 from flametap.export import FORMATS
-from flametap.foreign.opening import open_file
+from flametap.foreign.opening import check_file, open_file
 from flametap.model import Clock
 from flametap.recording.opened import open_recording
 from flametap.recording.recording import Recording
@@ -59,6 +60,13 @@ def test_firefox_has_both_clocks(tmp_path: Path, clock: Clock) -> None:
     recording = open_recording(str(KEPT / "python.flametap"))
     path = exported(recording, tmp_path, "x.firefox.json", "firefox", Clock.WALL)
     assert stacks(open_file(str(path)), clock) == stacks(recording, clock)
+
+
+def test_json_lines_are_no_damaged_file(tmp_path: Path) -> None:
+    path = exported(random_recording(1), tmp_path, "x.jsonl", "jsonl", Clock.CPU)
+    for attempt in (open_file, check_file):
+        with pytest.raises(InputError, match="JSON Lines, which are written only"):
+            attempt(str(path))
 
 
 def test_format_is_recognised_by_its_contents(tmp_path: Path) -> None:
