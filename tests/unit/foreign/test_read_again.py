@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,9 @@ def test_cpu_profile_has_those_of_the_heaviest_thread(tmp_path: Path) -> None:
         path = exported(recording, tmp_path, "x.cpuprofile", "cpuprofile", Clock.CPU)
         expected = max(by_thread(recording, Clock.CPU).values(), key=Stacks.total)
         found = stacks(open_file(str(path)))
-        found.pop(("(idle)",), None)
+        written = json.loads(path.read_bytes())
+        idle_us = next(each["hitCount"] for each in written["nodes"] if each["id"] == 2)
+        assert found.pop(("(idle)",), 0) == idle_us * NS_PER_US
         assert found.keys() <= expected.keys()
         for stack, weight in expected.items():
             assert found[stack] == pytest.approx(weight, abs=20 * NS_PER_US), stack
