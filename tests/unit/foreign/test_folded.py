@@ -96,12 +96,59 @@ def test_frames_of_stackcollapse() -> None:
     assert [(each.name, each.tid) for each in infos] == [("c prog", 8), ("java", 9)]
     assert rows(text) == [
         ("main", "", "", 0, FrameKind.NATIVE, ""),
-        ("List::push", "", "", 0, FrameKind.INLINED, ""),
+        ("List::push(int)", "", "", 0, FrameKind.INLINED, ""),
         ("do_read", "[kernel]", "", 0, FrameKind.NATIVE, ""),
         ("a.B.c", "", "", 0, FrameKind.JAVA, ""),
         ("stub", "[jit]", "", 0, FrameKind.NATIVE, ""),
         ("[libc]", "", "", 0, FrameKind.UNKNOWN, ""),
     ]
+
+
+NATIVE = "".join(f"main;f{number} 1\n" for number in range(60))
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        ("GC (young)", "GC (old)"),
+        ("foo(int)", "foo(char)"),
+        ("net/http.HandlerFunc.ServeHTTP", "net.http.HandlerFunc.ServeHTTP"),
+        ("a (200)", "a (404)"),
+        ("x::f(int) const", "x::f(int)"),
+    ],
+)
+def test_different_names_are_different_functions(frames: tuple[str, str]) -> None:
+    text = "".join(f"main;{each};x {n}\n" for n, each in enumerate(frames, 5))
+    wanted = {("main", each, "x"): n for n, each in enumerate(frames, 5)}
+    assert stacks(read(text)) == wanted
+    assert set(stacks(read(NATIVE + text)).items()) >= set(wanted.items())
+
+
+def test_places_are_recognised_in_any_line() -> None:
+    text = f"{NATIVE}main;work (app/a.py);g (my b.pyx:3);h (libc.so.6) 1\nmain;work (app/b.py) 1\n"
+    assert rows(text)[-4:] == [
+        ("work", "", "app/a.py", 0, FrameKind.PYTHON, ""),
+        ("g", "", "my b.pyx", 3, FrameKind.PYTHON, ""),
+        ("h", "libc.so.6", "", 0, FrameKind.NATIVE, ""),
+        ("work", "", "app/b.py", 0, FrameKind.PYTHON, ""),
+    ]
+
+
+def test_packages_of_go_are_no_classes_of_java() -> None:
+    go = ["net/http.HandlerFunc.ServeHTTP", "encoding/json.Marshal", "github.com/Org/x.F"]
+    java = ["java/lang/Thread.run", "com/sun/A.b", "La/b:::c"]
+    text = f"{';'.join(go + java)} 1\n"
+    kinds = {name: kind for name, _, _, _, kind, _ in rows(NATIVE + text)[-6:]}
+    assert list(kinds.items())[:3] == [(each, FrameKind.NATIVE) for each in go]
+    assert list(kinds.values())[3:] == [FrameKind.JAVA] * 3
+    marked = rows("io/netty/x/y.z;a_[j] 1\n")
+    assert marked[0][0] == "io.netty.x.y.z"
+
+
+def test_root_with_a_number_is_a_thread_if_all_are() -> None:
+    recording = read("GET (200);x 5\nPOST (404);x 1\nmain;x 2\n")
+    assert [each.name for each in recording.process.profile.thread_infos()] == [""]
+    assert ("GET (200)", "x") in stacks(recording)
 
 
 @pytest.mark.parametrize("seed", range(2))
