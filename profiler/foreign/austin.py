@@ -16,7 +16,7 @@ from ..model import Clock, Frame, FrameKind
 from ..recording.figures import counted
 from ..recording.recording import Recording
 from .builder import Builder, Known, kind_of
-from .frame_names import line_number
+from .columns import line_of, tid_of
 from .stack_sums import StackSums
 
 _STACK = re.compile(r"P(\d+);T(?:\d+:)?([^;\s]+)((?:;[^;]*)*)")
@@ -117,8 +117,8 @@ class _Stacks:
         if found is None:
             raise self._builder.damaged(f"line {number:,}: it does not begin with P…;T…")
         pid, name, rest = found.groups()
-        self.pids.add(line_number(pid))
-        tid = line_number(name) if name.isdecimal() else 0
+        self.pids.add(tid_of(pid))
+        tid = tid_of(name)
         thread = self._builder.thread((pid, name), "" if tid else name, tid)
         frames = []
         for each in rest.split(";")[1:]:
@@ -138,4 +138,4 @@ class _Stacks:
         kind = kind_of(file)
         if kind is FrameKind.NATIVE and file.startswith("<"):  # <string>, <frozen importlib>
             kind = FrameKind.PYTHON
-        return Frame(self._builder.function(name or "[unknown]", "", file, kind), line_number(line))
+        return Frame(self._builder.function(name or "[unknown]", "", file, kind), line_of(line))

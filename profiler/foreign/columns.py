@@ -70,7 +70,9 @@ def at(column: Sequence[Any], row: Any) -> Any:
 
 
 def line_of(number: Any) -> int:
-    """Return the number of a line; 0 if it is none."""
+    """Return the number of a line, which may be text; 0 if it is none."""
+    if isinstance(number, str):
+        return tid_of(number)
     return number if isinstance(number, int) and 0 < number < 1 << 31 else 0
 
 

@@ -1,9 +1,11 @@
 """Read V8's CPU profiles: of ``node --cpu-prof``, Deno, and the developer tools of Chromium.
 
 A sample lasts until the next one, the last one as long as they do on average. So the developer
-tools have it; they sort samples whose times run back. Unlike them, what V8 itself does, such as
-"(program)" and "(garbage collector)", stays where the file has it, and is no part of what ran
-before. "(root)" is left out.
+tools have it; they sort samples whose times run back. Where the profile ends with its last sample,
+that has no length, as in speedscope. In files of our own it lasts until the end.
+
+Unlike in DevTools, what V8 itself does, such as "(program)" and "(garbage collector)", stays where
+the file has it, and is no part of what ran before. "(root)" is left out.
 
 Profiles without samples have how often each function was met.
 
@@ -24,7 +26,9 @@ from .prefix_stacks import PrefixStacks
 
 _NS_PER_US = 1_000.0
 _US_PER_S = 1e6
+_SAME_US = 0.5  # times are whole microseconds
 _ROOT = "(root)"
+_IS_OWN = "flametap"  # a key
 _FILE = "file://"
 _WASM = "wasm://"
 
@@ -139,9 +143,9 @@ def _times_us(profile: dict[str, Any], count: int, start_us: float | None) -> Fl
         raise ValueError("there are not as many times as samples")
     whole(times, _NS_PER_US)  # no NaN is in them
     last, first = float(times.max()), float(times.min())
-    if count > 1:
-        return np.append(times, last + (last - first) / (count - 1))
     end = float(profile.get("endTime") or 0) * (_US_PER_S if is_old else 1) - origin
+    if count > 1 and not (_IS_OWN in profile or abs(end - last) < _SAME_US):
+        end = last + (last - first) / (count - 1)
     return np.append(times, max(last, end))
 
 

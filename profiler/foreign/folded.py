@@ -21,36 +21,41 @@ from . import austin
 from .builder import Builder, Known
 from .folded_frames import FoldedFrames, dialect_of
 from .stack_sums import StackSums
-from .unpacked import HEAD_BYTES, MAX_LINE
+from .unpacked import HEAD_BYTES, MAX_LINE, N_FIRST_LINES, first_lines
 
-N_FIRST_LINES = 50
 MAX_DIGITS = 18  # of a weight: it fits into 64 bits
 
 _LINE = re.compile(r".*\S \d+(?:\.\d+)?")
 _BRACKETED = re.compile(r'\[[^"\[\]{},]*[A-Za-z=][^"\[\]{},]*\][; ]')
+# What parts frames, without the space that prose has; or what a tool adds to a single frame.
+_MARK = re.compile(
+    r"\S;\S|_\[[kij01]\] |^thread \(\w+\)[: ]| \((?:[^()\s]+\.pyx?|[^()]+:\d+)\) [\d.]+$"
+)
 _FRACTION = re.compile(r"(\d{1,18})\.(\d+)")
+_TWO_WEIGHTS = re.compile(r" \d+ \d+$")  # as flametap diff and difffolded.pl write them
 _UNITS = {3: "thousandths", 6: "millionths", 9: "billionths"}
 _MOST_DIGITS = max(_UNITS)  # behind the point
 
 
-def first_lines(head: bytes) -> list[str]:
-    """Return the lines at the start of a text file, at most so many; none if it is no text."""
-    if b"\0" in head:
-        return []
-    lines = head.decode("utf-8", "replace").split("\n", 4 * N_FIRST_LINES)
-    if (len(lines) > 1 and len(head) >= HEAD_BYTES) or len(lines) > 4 * N_FIRST_LINES:
-        lines.pop()  # it may not be whole
-    return [line.rstrip("\r") for line in lines]
+def _first_stacks(head: bytes) -> list[str]:
+    return [each for each in first_lines(head) if each and not is_comment(each)][:N_FIRST_LINES]
+
+
+def has_two_weights(head: bytes) -> bool:
+    """Tell whether the stacks of a file of this format have two weights: of two profiles."""
+    lines = _first_stacks(head)
+    return bool(lines) and all(_TWO_WEIGHTS.search(each) for each in lines)
 
 
 def matches(head: bytes) -> bool:
     """Tell by the start of a file whether it is of this format."""
-    lines = [each for each in first_lines(head) if each and not is_comment(each)][:N_FIRST_LINES]
+    lines = _first_stacks(head)
     if austin.matches(head):
         return True
     if len(lines) == 1 and len(lines[0]) >= HEAD_BYTES // 4:  # its weight may be out of sight
         return ";" in lines[0] and lines[0].isprintable() and lines[0][0] not in "[{<"
-    return bool(lines) and all(_is_stack(each) for each in lines)
+    # Any list of names and numbers has such lines: something has to separate frames.
+    return all(_is_stack(each) for each in lines) and any(_MARK.search(each) for each in lines)
 
 
 def _is_stack(line: str) -> bool:

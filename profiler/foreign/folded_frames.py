@@ -14,7 +14,12 @@ Roots that name processes and threads are no frames:
     name (12)                                flametap
     comm-1/12                                stackcollapse-perf.pl with --tid
 
-A root that only names a command is a frame: it cannot be told from a function.
+A root that only names a command is a frame: it cannot be told from a function. So is "name (12)"
+unless each of the first lines has such a root.
+
+What is in parentheses is a place if it ends like the name of a file of Python, or in the number of
+a line; of py-spy, always. Else it stays part of the name: so do the parameters of C++, as functions
+that differ by them are not the same.
 """
 
 from __future__ import annotations
@@ -25,7 +30,8 @@ from dataclasses import dataclass
 
 from ..model import Frame, FrameKind
 from .builder import Builder, kind_of
-from .frame_names import JIT, KERNEL, java_frame, known_frame, line_number, short_name
+from .columns import line_of, tid_of
+from .frame_names import JIT, KERNEL, java_frame, known_frame
 from .inlined_frames import Inlinable, InlinedFrames
 
 _PROCESS = re.compile(r'process (\d+):"(.*?)"(?:;|$)')
@@ -37,7 +43,11 @@ _THREAD = re.compile(
 )
 _ANNOTATED = re.compile(r"(.+)_\[([kij01])\]")
 _PLACED = re.compile(r"(.*\S) \(([^()]+?)(?::(\d+))?(?::\d+)?\)")
-_HAS_PLACE = re.compile(r" \((?:[^()\s;]+\.pyx?|[^();]+:\d+)\)(?:;| )")
+_IS_PLACE = re.compile(
+    r".* \((?:[^()]+\.(?:pyx?|pyi|so(?:\.\d+)*)|[^()]+:\d+|<(?:string|stdin|frozen [\w.]+)>)\)"
+)
+_OWN_THREAD = re.compile(r"[^;]*\S \(\d+\)(?:;| [\d.]+$)")
+_JAVA_MARK = re.compile(r"_\[j\][; ]")
 _BY_PY_SPY = re.compile(r'process \d+:"|thread \(\w+\)(?:[:;]| \d+$)')
 _BY_ASYNC_PROFILER = re.compile(
     r"\[(?:[^;]* )?tid=\d+\];|_\[[01]\](?:;| )|(?:^|;)java/\w+/[\w$/]+\."
@@ -60,20 +70,26 @@ class Dialect:
     Attributes:
         tool: that wrote them; "" if it is not sure.
         has_places: what stands in parentheses is a file or a module.
+        has_threads: the roots "name (12)" are threads.
+        has_java: names with slashes are of Java.
     """
 
     tool: str = ""
     has_places: bool = False
+    has_threads: bool = False
+    has_java: bool = False
 
 
 def dialect_of(lines: Iterable[str]) -> Dialect:
     """Tell who wrote the lines."""
-    lines = list(lines)
+    lines = [each for each in lines if each.strip()]
+    has_threads = bool(lines) and all(_OWN_THREAD.match(each) for each in lines)
     if any(_BY_PY_SPY.match(each) for each in lines):
         return Dialect("py-spy", has_places=True)
     if any(_BY_ASYNC_PROFILER.search(each) for each in lines):
-        return Dialect("async-profiler")
-    return Dialect(has_places=any(_HAS_PLACE.search(each) for each in lines))
+        return Dialect("async-profiler", has_threads=has_threads, has_java=True)
+    has_java = any(_JAVA_MARK.search(each) for each in lines)
+    return Dialect(has_threads=has_threads, has_java=has_java)
 
 
 class FoldedFrames:
@@ -105,17 +121,18 @@ class FoldedFrames:
         builder = self._builder
         at = pid = 0
         while found := _PROCESS.match(text, at):  # a process, and the one that it has started
-            at, pid = found.end(), line_number(found[1])
+            at, pid = found.end(), tid_of(found[1])
             command = found[2]
         if at:
             self._processes[pid] = command
         key: tuple[int, str, str] = pid, "", ""
         name, tid = "", 0
-        if found := _THREAD.match(text, at):
+        found = _THREAD.match(text, at)
+        if found and (self._dialect.has_threads or not found["own"]):
             at = found.end()
             name = next(filter(None, found.group("name", "java", "own", "comm")), "")
             number = next(filter(None, found.group("id", "tid", "own_tid", "perf_tid")))
-            tid = line_number(number) if number.isdecimal() else 0
+            tid = tid_of(number)
             name = name or ("" if tid else number)
             key = pid, found["pid"] or name, number
         thread = builder.thread(key, name, tid)
@@ -135,9 +152,11 @@ class FoldedFrames:
         found = _ANNOTATED.fullmatch(text)
         name, note = (found[1], found[2]) if found else (text, "")
         is_java = self._dialect.tool == "async-profiler"
-        if self._dialect.has_places and (placed := _PLACED.fullmatch(name)):
+        has_place = self._dialect.has_places or _IS_PLACE.fullmatch(name)
+        if has_place and (placed := _PLACED.fullmatch(name)):
             return self._placed(*placed.group(1, 2, 3))
-        if java := known_frame(builder, name, _JAVA_TIERS.get(note, "") if is_java else ""):
+        tier = _JAVA_TIERS.get(note, "") if is_java else ""
+        if java := known_frame(builder, name, tier, has_java=self._dialect.has_java):
             return java
         is_class = bool(is_java and note and _CLASS.fullmatch(name))
         if is_java and ((note and note != "k") or is_class or _IN_NO_PACKAGE.fullmatch(name)):
@@ -146,7 +165,7 @@ class FoldedFrames:
         if name.startswith("[") and name.endswith("]"):
             kind = FrameKind.UNKNOWN
         module = {"k": KERNEL, "j": JIT}.get(note, "")
-        return Frame(builder.function(short_name(name) or "[unknown]", module, kind=kind))
+        return Frame(builder.function(name or "[unknown]", module, kind=kind))
 
     def _placed(self, name: str, place: str, line: str | None) -> Frame:
         kind = kind_of(place)
@@ -155,4 +174,4 @@ class FoldedFrames:
             return Frame(self._builder.function(name, place.rpartition("/")[2], kind=kind))
         if kind is FrameKind.NATIVE and place.startswith("<"):  # <string>, <frozen importlib>
             kind = FrameKind.PYTHON
-        return Frame(self._builder.function(name, "", place, kind), line_number(line))
+        return Frame(self._builder.function(name, "", place, kind), line_of(line))

@@ -10,42 +10,53 @@ import re
 
 from ..model import Frame, FrameKind
 from .builder import Builder
+from .columns import line_of
 
 JIT, KERNEL = "[jit]", "[kernel]"  # modules
-MAX_LINE_NUMBER = (1 << 31) - 1
 
 _NAME = re.compile(
     # java/lang/Thread.run; of perf-map-agent: Ljava/lang/Thread;::run, with ";" or ":" or ".",
     # and a signature that may be cut
-    r"(?:L(?P<plain>[\w$]+)(?:[;:]::|;\.)|L?(?P<type>[\w$+-]+(?:/[\w$+.-]+)+)(?:[;:]?::?\.?|;?\.))"
+    r"(?:L(?P<plain>[\w$]+)(?:[;:]::|;\.)|L?(?P<type>[\w$+-]+(?:/[\w$+.-]+)+)(?P<parted>[;:]?::?\.?|;?\.))"
     r"(?P<method>[\w$]+|<(?:cl)?init>)(?:\(.*)?"
     r"|(?:JS|LazyCompile|Function|Script|Eval):(?P<tier>[~^+*]?)'?(?P<js>[^ ]*)"
     r"(?: (?P<js_file>\S+?):(?P<js_line>\d+)(?::\d+)?)?"
     r"|py::(?P<python>.+?):(?P<python_file>[^:]+)"
+)
+# A class in capitals: packages of Go are named "net/http" as well.
+_CLASS_OF_JAVA = re.compile(
+    r"(?:java|javax|jdk|sun|com|org|io|net|scala|kotlin|akka|groovy|clojure|jakarta)"
+    r"/(?:[\w$+-]+/)*[A-Z][\w$+.-]*"
 )
 _TIERS = {"~": "interpreted", "^": "baseline", "+": "optimised by Maglev", "*": "optimised"}
 # A class that the virtual machine makes for a lambda: its number and its address differ each time.
 _HIDDEN = re.compile(r"(?<=\$\$Lambda)[$\d]*[/+.]0x[0-9a-f]{8,}")
 
 
-def known_frame(builder: Builder, text: str, tier: str = "") -> Frame | None:
+def known_frame(
+    builder: Builder, text: str, tier: str = "", *, has_java: bool = True
+) -> Frame | None:
     """Return the frame of a function of Java, V8 or Python by its name; None if it is of neither.
 
     Args:
         builder: of the functions.
         text: the name.
         tier: how a method of Java runs.
+        has_java: any name with slashes is of Java.
     """
     found = _NAME.fullmatch(text)
     if found is None:
         return None
     if found["method"]:
+        is_sure = has_java or found["parted"] != "."
+        if not is_sure and not _CLASS_OF_JAVA.fullmatch(found["type"]):
+            return None
         name = f"{(found['type'] or found['plain']).replace('/', '.')}.{found['method']}"
         return java_frame(builder, name, tier)
     if found["python"]:
         return Frame(builder.function(found["python"], "", found["python_file"], FrameKind.PYTHON))
     name, file = found["js"] or "(anonymous)", found["js_file"] or ""
-    line = line_number(found["js_line"])
+    line = line_of(found["js_line"])
     function = builder.function(name, "", file, FrameKind.JAVASCRIPT)
     return Frame(function, line, "", _TIERS.get(found["tier"], ""))
 
@@ -54,12 +65,6 @@ def java_frame(builder: Builder, name: str, tier: str = "") -> Frame:
     """Return the frame of a method by its dotted name."""
     name = _HIDDEN.sub("", name)
     return Frame(builder.function(name, "", "", FrameKind.JAVA), tier=tier)
-
-
-def line_number(text: str | None) -> int:
-    """Return the number of a line, 0 if it has none or it makes no sense."""
-    number = int(text) if text and len(text) < 11 else 0
-    return number if number <= MAX_LINE_NUMBER else 0
 
 
 def short_name(symbol: str) -> str:

@@ -111,8 +111,18 @@ def _recognised(file: Unpacked) -> Callable[[Unpacked, Builder], Recording]:
             )
     for text in (perf_script, folded):  # before JSON: "[main tid=1];run 5" begins like it
         if text.matches(file.head):
+            if text is folded and folded.has_two_weights(file.head):
+                raise InputError(
+                    f"{file.name} has the weights of two profiles",
+                    "open the two files themselves: 'flametap diff A B'",
+                )
             return partial(_read_lines, text.read)
     if _JSON_START.match(file.head):
+        if _is_json_lines(file.head):
+            raise InputError(
+                f"{file.name} is JSON Lines, which are written only",
+                "open the recording that they were made of",
+            )
         return _read_json
     if pprof.matches(file.head):
         return lambda file, builder: pprof.read(file.all(), builder)
@@ -120,6 +130,15 @@ def _recognised(file: Unpacked) -> Callable[[Unpacked, Builder], Recording]:
         f"{file.name} is no recording, and of no format that is known",
         "see docs/formats.md for those that can be opened",
     )
+
+
+def _is_json_lines(head: bytes) -> bool:
+    """Tell whether these are our own: their first line is JSON by itself."""
+    try:
+        first = orjson.loads(head.split(b"\n", 1)[0])
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(first, dict) and first.get("type") == "header"
 
 
 def _read_lines(

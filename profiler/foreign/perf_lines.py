@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 from ..model import Frame, FrameKind
 from .builder import Builder, kind_of
-from .frame_names import JIT, KERNEL, known_frame, line_number, short_name
+from .columns import line_of
+from .frame_names import JIT, KERNEL, known_frame, short_name
 
 _MAX_HEAD = 1 << 10  # characters
 _TIME = re.compile(r"(?<!\S)(\d{1,10})\.(\d{1,9}):(?!\S)")
@@ -156,7 +157,7 @@ def perf_frame(builder: Builder, line: str, source: str = "") -> PerfFrame | Non
     symbol, place = _symbol_and_place(line[found.end() :].rstrip())
     at = _SOURCE.fullmatch(source)
     is_inlined = place == "inlined" or bool(at and at["inlined"])
-    file, number = (at[1], line_number(at[2])) if at and at[1] != "??" else ("", 0)
+    file, number = (at[1], line_of(at[2])) if at and at[1] != "??" else ("", 0)
     module = "" if is_inlined else module_of(place)
     if symbol in ("", _UNKNOWN):
         name = f"[{module.strip('[]')}]" if module else symbol or f"0x{found[1]}"

@@ -17,10 +17,10 @@ from ..model import Clock
 from ..recording.figures import counted
 from ..recording.recording import Recording
 from .builder import Builder, Known
-from .folded import N_FIRST_LINES, first_lines
 from .inlined_frames import Inlinable, InlinedFrames
 from .perf_lines import Head, PerfFrame, head_of, is_frame, is_record, n_lost, perf_frame
 from .stack_sums import StackSums
+from .unpacked import N_FIRST_LINES, first_lines
 
 _CLOCKS = {  # their periods are nanoseconds
     "cpu-clock": Clock.CPU,
@@ -31,6 +31,7 @@ _CLOCKS = {  # their periods are nanoseconds
 _OWN = "# flametap "
 # Behind the name of an event: of the user's code, of the kernel's, precise …
 _MODIFIERS = re.compile(r"(?<=.):[ukhpPGHSDIWeb]+$")
+_DIGIT_AND_LETTER = re.compile(r"(?=[a-f]*\d)\d*[a-f]")  # no number, and no word
 _MAX_DISTANCE_NS = 1 << 60
 _FEW = 5  # one line in so many may be something else: a warning, say
 _SHORT = 6  # digits: fewer are no address for sure
@@ -44,26 +45,38 @@ _MAX_NUMBERS = 1 << 23  # of the stacks that are known
 
 def matches(head: bytes) -> bool:
     """Tell by the start of a file whether it is of this format."""
-    heads, addresses, n_others = [], [], 0
+    heads, frames, n_others = [], [], 0
     lines = [each for each in first_lines(head) if each.strip() and each[0] != "#"]
     lines = [each for each in lines if not is_record(each)][:N_FIRST_LINES]
     for line in lines:
         found = None if line[0] == "\t" else head_of(line)
         if found:
             heads.append(found)
+            if is_frame(found.rest):  # there are no call chains
+                frames.append(found.rest)
+            elif found.rest.strip() and found.time_ns is None:
+                n_others += 1
         elif is_frame(line):
-            addresses.append(line.split()[0])
-        elif line[:2] != "  ":  # a place in a source file
+            frames.append(line)
+        elif line[:2] != "  " or not frames:  # a place in a source file
             n_others += 1
     if n_others > len(lines) // _FEW:
         return False
-    # Without numbers of threads, or without heads, it may be any list of names and numbers, unless
-    # there are addresses.
-    events = [each for each in heads if each.event or each.time_ns is not None]
-    are_addresses = any(len(each) >= _SHORT and not each.isdecimal() for each in addresses)
-    if any(each.tid for each in events) or (events and addresses):
+    # Any text has names, numbers, and words with a colon; few have times with an event, or
+    # addresses below such a head.
+    if any(each.event and each.time_ns is not None for each in heads):
         return True
-    return are_addresses and (bool(heads) or lines[0][0].isspace())
+    if not any(map(_has_address, frames)):
+        return False
+    if all(each[0] == "\t" for each in frames):
+        return True
+    is_known = any(each.event or each.time_ns is not None for each in heads)
+    return is_known and head_of(lines[0]) is not None
+
+
+def _has_address(frame: str) -> bool:
+    address = frame.split()[0]
+    return len(address) >= _SHORT and _DIGIT_AND_LETTER.match(address) is not None
 
 
 def read(lines: Iterable[str], builder: Builder, source: str = "perf script") -> Recording:

@@ -14,6 +14,7 @@ from ..errors import InputError
 
 MAX_BYTES = 1 << 30  # of what is read at once, unpacked: ten times as much in memory
 HEAD_BYTES = 1 << 16
+N_FIRST_LINES = 50  # by which a format is recognised
 MAX_LINE = 1 << 20  # bytes
 _PIECE = 1 << 20
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -83,6 +84,16 @@ def lines_of(file: io.BufferedReader) -> Iterator[str]:
     """Yield lines without their ends, long ones in pieces. What is not UTF-8 becomes U+FFFD."""
     while line := file.readline(MAX_LINE):
         yield line.decode("utf-8", "replace").rstrip("\r\n")
+
+
+def first_lines(head: bytes) -> list[str]:
+    """Return the lines at the start of a text file, at most so many; none if it is no text."""
+    if b"\0" in head:
+        return []
+    lines = head.decode("utf-8", "replace").split("\n", 4 * N_FIRST_LINES)
+    if (len(lines) > 1 and len(head) >= HEAD_BYTES) or len(lines) > 4 * N_FIRST_LINES:
+        lines.pop()  # it may not be whole
+    return [line.rstrip("\r") for line in lines]
 
 
 def _unpacking(file: BinaryIO) -> BinaryIO:

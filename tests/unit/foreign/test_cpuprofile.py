@@ -78,6 +78,11 @@ def test_without_times_samples_are_even(tmp_path: Path) -> None:
     assert stacks(recording) == {("main",): 500 * US, ("(program)",): 500 * US}
 
 
+def test_last_sample_has_no_length_where_the_profile_ends_with_it(tmp_path: Path) -> None:
+    ended = opened(tmp_path, "x", file([3, 2, 5], [10, 100, 20], endTime=1130))
+    assert stacks(ended) == {("main",): 100 * US, ("(program)",): 20 * US}
+
+
 def test_one_sample_lasts_to_the_end(tmp_path: Path) -> None:
     assert stacks(opened(tmp_path, "x", file([3], [100]))) == {("main",): 900 * US}
 

@@ -96,12 +96,59 @@ def test_frames_of_stackcollapse() -> None:
     assert [(each.name, each.tid) for each in infos] == [("c prog", 8), ("java", 9)]
     assert rows(text) == [
         ("main", "", "", 0, FrameKind.NATIVE, ""),
-        ("List::push", "", "", 0, FrameKind.INLINED, ""),
+        ("List::push(int)", "", "", 0, FrameKind.INLINED, ""),
         ("do_read", "[kernel]", "", 0, FrameKind.NATIVE, ""),
         ("a.B.c", "", "", 0, FrameKind.JAVA, ""),
         ("stub", "[jit]", "", 0, FrameKind.NATIVE, ""),
         ("[libc]", "", "", 0, FrameKind.UNKNOWN, ""),
     ]
+
+
+NATIVE = "".join(f"main;f{number} 1\n" for number in range(60))
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        ("GC (young)", "GC (old)"),
+        ("foo(int)", "foo(char)"),
+        ("net/http.HandlerFunc.ServeHTTP", "net.http.HandlerFunc.ServeHTTP"),
+        ("a (200)", "a (404)"),
+        ("x::f(int) const", "x::f(int)"),
+    ],
+)
+def test_different_names_are_different_functions(frames: tuple[str, str]) -> None:
+    text = "".join(f"main;{each};x {n}\n" for n, each in enumerate(frames, 5))
+    wanted = {("main", each, "x"): n for n, each in enumerate(frames, 5)}
+    assert stacks(read(text)) == wanted
+    assert set(stacks(read(NATIVE + text)).items()) >= set(wanted.items())
+
+
+def test_places_are_recognised_in_any_line() -> None:
+    text = f"{NATIVE}main;work (app/a.py);g (my b.pyx:3);h (libc.so.6) 1\nmain;work (app/b.py) 1\n"
+    assert rows(text)[-4:] == [
+        ("work", "", "app/a.py", 0, FrameKind.PYTHON, ""),
+        ("g", "", "my b.pyx", 3, FrameKind.PYTHON, ""),
+        ("h", "libc.so.6", "", 0, FrameKind.NATIVE, ""),
+        ("work", "", "app/b.py", 0, FrameKind.PYTHON, ""),
+    ]
+
+
+def test_packages_of_go_are_no_classes_of_java() -> None:
+    go = ["net/http.HandlerFunc.ServeHTTP", "encoding/json.Marshal", "github.com/Org/x.F"]
+    java = ["java/lang/Thread.run", "com/sun/A.b", "La/b:::c"]
+    text = f"{';'.join(go + java)} 1\n"
+    kinds = {name: kind for name, _, _, _, kind, _ in rows(NATIVE + text)[-6:]}
+    assert list(kinds.items())[:3] == [(each, FrameKind.NATIVE) for each in go]
+    assert list(kinds.values())[3:] == [FrameKind.JAVA] * 3
+    marked = rows("io/netty/x/y.z;a_[j] 1\n")
+    assert marked[0][0] == "io.netty.x.y.z"
+
+
+def test_root_with_a_number_is_a_thread_if_all_are() -> None:
+    recording = read("GET (200);x 5\nPOST (404);x 1\nmain;x 2\n")
+    assert [each.name for each in recording.process.profile.thread_infos()] == [""]
+    assert ("GET (200)", "x") in stacks(recording)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -114,6 +161,10 @@ def test_our_own_file_has_the_same_tree(tmp_path: Path, seed: int) -> None:
             wanted[tuple(map(clean, path))] += weight
         assert set(found) == set(wanted)
         assert all(abs(found[path] * 1000 - ns) <= 1000 for path, ns in wanted.items())
+
+
+def test_frames_may_end_in_a_number() -> None:
+    assert stacks(read("a;b 5 7\na;c 3\n")) == {("a", "b 5"): 7, ("a", "c"): 3}
 
 
 def test_our_own_threads_are_threads() -> None:
@@ -129,8 +180,8 @@ def test_fractions_keep_their_digits() -> None:
     status = recording.status()
     assert status.weights == "thousandths"
     assert status.notes == ["its weights are fractions, and shown in thousandths"]
-    assert stacks(read("a 0.00000125\n")) == {("a",): 1250}
-    assert read("a 2.0\n").status().weights == "samples"
+    assert stacks(read("a;b 0.00000125\n")) == {("a", "b"): 1250}
+    assert read("a;b 2.0\n").status().weights == "samples"
 
 
 @pytest.mark.parametrize("name", ["pyspy.raw", "pyspy-merged.raw", "async-profiler.collapsed"])
@@ -161,13 +212,17 @@ def test_allocated_classes_are_no_kernel() -> None:
 @pytest.mark.parametrize(
     ("text", "is_folded"),
     [
-        ("main 1", True),
+        ("main;f 1", True),
+        ("main 1", False),
+        ("<module> (t.py:14) 1\nf (a/b.py) 2\n", True),
+        ("vfs_read_[k] 1\n", True),
+        ("thread (0x7F): main 1\n", True),
         ("[main tid=7];a/B.c 1\n", True),
-        ("[truncated] 1\n", True),
+        ("[truncated] 1\n[a];b 1\n", True),
         ("{closure};f 1\n", True),
         ("# made by hand\nmain;a b 1\n", True),
-        ("a 1\n" * 60 + "and then a remark\n", True),
-        ("a 1\n" * 40 + "and then a remark\n", False),
+        ("a;b 1\n" * 60 + "and then a remark\n", True),
+        ("a;b 1\n" * 40 + "and then a remark\n", False),
         ("Chapter 1\nIt was a dark night.\n", False),
         ("[1, 2", False),
         ('{"a": ";", "b": 1\n', False),
@@ -184,13 +239,14 @@ def test_what_is_recognised(text: str, is_folded: bool) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("a 1\n" * 60 + "b c\n", "line 61: it does not end in a weight"),
-        ("a 1\n" * 60 + "b -5\n", "line 61: it does not end in a weight"),
-        ("a 1\n" * 60 + "b nan\n", "line 61: it does not end in a weight"),
-        ("a 1\n" * 60 + f"b {1 << 63}\n", "line 61: its weight is too large"),
-        ("a 1\n" * 60 + "b;" * 600_000 + " 1\n", "line 61: longer than 1,048,576 bytes"),
-        (f"a {1 << 59}\nb {1 << 59}\n", "its weights are too large"),
-        ("a 0\n", "no samples"),
+        ("a;b 1\n" * 60 + "b c\n", "line 61: it does not end in a weight"),
+        ("a;b 1\n" * 60 + "b -5\n", "line 61: it does not end in a weight"),
+        ("a;b 1\n" * 60 + "b nan\n", "line 61: it does not end in a weight"),
+        ("a;b 1\n" * 60 + f"b {1 << 63}\n", "line 61: its weight is too large"),
+        ("a;b 1\n" * 60 + "b;" * 600_000 + " 1\n", "line 61: longer than 1,048,576 bytes"),
+        (f"a;b {1 << 59}\nb {1 << 59}\n", "its weights are too large"),
+        ("a;b 0\n", "no samples"),
+        ("a;b 5 7\na 0 3\n" * 60, "the weights of two profiles"),
     ],
 )
 def test_what_makes_no_sense_is_refused(tmp_path: Path, text: str, why: str) -> None:

@@ -121,7 +121,7 @@ def test_lines_of_source_files() -> None:
 
 def test_names_of_interpreted_functions() -> None:
     text = (
-        "java 9 cycles:\n\t1 Ljava/io/A;.<init>(Ljava/lang/String (/tmp/perf-9.map)\n"
+        "java 9 cycles:\n\t7f0001 Ljava/io/A;.<init>(Ljava/lang/String (/tmp/perf-9.map)\n"
         "\t2 La/B;::c->La/D;::e (/tmp/perf-9.map)\n"
         "\t3 LazyCompile:*go /x/y.js:7:3 (/tmp/perf-9.map)\n"
         "\t4 py::run:/x/z.py (/tmp/perf-9.map)\n\t5 a->b (/bin/a)\n\n"

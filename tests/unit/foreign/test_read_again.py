@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from flametap.errors import InputError
 from flametap.export import FORMATS
-from flametap.foreign.opening import open_file
+from flametap.foreign.opening import check_file, open_file
 from flametap.model import Clock
 from flametap.recording.opened import open_recording
 from flametap.recording.recording import Recording
@@ -48,7 +50,9 @@ def test_cpu_profile_has_those_of_the_heaviest_thread(tmp_path: Path) -> None:
         path = exported(recording, tmp_path, "x.cpuprofile", "cpuprofile", Clock.CPU)
         expected = max(by_thread(recording, Clock.CPU).values(), key=Stacks.total)
         found = stacks(open_file(str(path)))
-        found.pop(("(idle)",), None)
+        written = json.loads(path.read_bytes())
+        idle_us = next(each["hitCount"] for each in written["nodes"] if each["id"] == 2)
+        assert found.pop(("(idle)",), 0) == idle_us * NS_PER_US
         assert found.keys() <= expected.keys()
         for stack, weight in expected.items():
             assert found[stack] == pytest.approx(weight, abs=20 * NS_PER_US), stack
@@ -59,6 +63,13 @@ def test_firefox_has_both_clocks(tmp_path: Path, clock: Clock) -> None:
     recording = open_recording(str(KEPT / "python.flametap"))
     path = exported(recording, tmp_path, "x.firefox.json", "firefox", Clock.WALL)
     assert stacks(open_file(str(path)), clock) == stacks(recording, clock)
+
+
+def test_json_lines_are_no_damaged_file(tmp_path: Path) -> None:
+    path = exported(random_recording(1), tmp_path, "x.jsonl", "jsonl", Clock.CPU)
+    for attempt in (open_file, check_file):
+        with pytest.raises(InputError, match="JSON Lines, which are written only"):
+            attempt(str(path))
 
 
 def test_format_is_recognised_by_its_contents(tmp_path: Path) -> None:
