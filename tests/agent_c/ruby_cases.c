@@ -498,7 +498,7 @@ static void case_damage_is_no_harm(void)
     for (u32 round = 0; round < 30000; round++) {
         for (u32 i = 0; i < 3; i++) {
             seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
-            u64 value = (seed >> 20) & 3 ? (u64)heap + (seed >> 33) % heap_used : seed << (seed >> 60);
+            u64 value = (seed >> 20) & 3 ? (u64)heap + (seed >> 33) % heap_used : damage(seed << (seed >> 60));
             put(((u64)heap + (seed >> 24) % heap_used) & ~7ULL, value & ~7ULL);
         }
         take(round % 4);

@@ -478,7 +478,7 @@ static void case_damage_is_no_harm(void)
         for (u32 i = 0; i < 3; i++) {
             u64 value, where;
             seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
-            value = (seed >> 20) & 3 ? (u64)heap + (seed >> 33) % heap_used : seed << (seed >> 60);
+            value = (seed >> 20) & 3 ? (u64)heap + (seed >> 33) % heap_used : damage(seed << (seed >> 60));
             if (seed >> 18 & 1)
                 value |= 1;
             where = (seed >> 40) % 3;
