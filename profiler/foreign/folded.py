@@ -27,7 +27,7 @@ N_FIRST_LINES = 50
 MAX_DIGITS = 18  # of a weight: it fits into 64 bits
 
 _LINE = re.compile(r".*\S \d+(?:\.\d+)?")
-_BRACKETED = re.compile(r'\[[^"\[\]{},]*[A-Za-z=][^"\[\]{},]*\][; ]')
+_BRACKETED = re.compile(r'\[[^A-Za-z="\[\]{},]*[A-Za-z=][^"\[\]{},]*\][; ]')
 _FRACTION = re.compile(r"(\d{1,18})\.(\d+)")
 _UNITS = {3: "thousandths", 6: "millionths", 9: "billionths"}
 _MOST_DIGITS = max(_UNITS)  # behind the point
