@@ -73,3 +73,16 @@ def test_missing_file_and_folder_have_one_line(tmp_path: Path) -> None:
             with pytest.raises(InputError) as caught:
                 attempt(os.fspath(path))
             assert "\n" not in caught.value.message
+
+
+def test_zstd_that_was_cut_is_refused(tmp_path: Path) -> None:
+    lines = "".join(f"main;f{number % 9} {number}\n" for number in range(20_000)).encode()
+    packed = zstandard.compress(lines)
+    frames = zstandard.compress(lines[:100_000]) + zstandard.compress(lines[100_000:])
+    skipped = b"\x5e\x2a\x4d\x18\x03\0\0\0abc"
+    for whole in (packed, frames, skipped + packed + skipped):
+        assert sum(stacks(opened(tmp_path, "x", whole)).values()) == 199_990_000
+    for cut in (packed[:-1], packed[: len(packed) // 2], frames[: len(frames) * 3 // 4]):
+        message = error_of(tmp_path, cut)
+        assert "cannot be unpacked beyond byte" in message
+        assert message.endswith(": it ends too early")
