@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shlex
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, BinaryIO, NamedTuple
@@ -107,7 +108,8 @@ def _recognised(file: Unpacked) -> Callable[[Unpacked, Builder], Recording]:
     for magic, (what, remedy) in _REMEDIES.items():
         if file.head.startswith(magic):
             raise InputError(
-                f"{file.name} is {what}", f"turn it into text first: {remedy.format(file.name)}"
+                f"{file.name} is {what}",
+                f"turn it into text first: {remedy.format(shlex.quote(file.name))}",
             )
     for text in (perf_script, folded):  # before JSON: "[main tid=1];run 5" begins like it
         if text.matches(file.head):
