@@ -31,6 +31,10 @@ from . import (
 from .builder import Builder
 from .unpacked import Unpacked
 
+MAX_JSON_BYTES = 1 << 32  # in memory, of all values
+# What one takes there at most, by the character that each has: a list's start, an object's, and
+# the one between two values. Measured with CPython 3.11; text in strings counts as well.
+_VALUE_BYTES = {b"[": 100, b"{": 240, b",": 100}
 _JSON_START = re.compile(rb"\s*[\[{]")
 # What an impossible value raises while a file is read.
 _IMPOSSIBLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -142,6 +146,8 @@ def _read_json(file: Unpacked, builder: Builder) -> Recording:
 
 
 def _parsed(text: bytes, builder: Builder) -> Any:
+    if sum(text.count(each) * size for each, size in _VALUE_BYTES.items()) > MAX_JSON_BYTES:
+        raise builder.too_many("values")
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:

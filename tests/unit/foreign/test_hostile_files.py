@@ -12,7 +12,7 @@ import pytest
 import zstandard
 
 from flametap.errors import InputError
-from flametap.foreign import builder, unpacked
+from flametap.foreign import builder, opening, unpacked
 from flametap.foreign.opening import check_file, open_file
 from flametap.wire.abi import MAX_FRAMES
 from foreign_files import error_of, opened, stacks
@@ -86,3 +86,12 @@ def test_zstd_that_was_cut_is_refused(tmp_path: Path) -> None:
         message = error_of(tmp_path, cut)
         assert "cannot be unpacked beyond byte" in message
         assert message.endswith(": it ends too early")
+
+
+@pytest.mark.parametrize("piece", [b"[[],[]],", b'{"a":{}},', b"1234,"])
+def test_json_of_more_values_than_fit_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: bytes
+) -> None:
+    monkeypatch.setattr(opening, "MAX_JSON_BYTES", 1 << 20)
+    data = b"[" + piece * 10_500 + b"1]"
+    assert "more values than fit into memory" in error_of(tmp_path, gzip.compress(data))
