@@ -16,7 +16,8 @@ import numpy as np
 import orjson
 
 from ..errors import InputError
-from ..recording.opened import check_recording, is_recording, open_recording, readable
+from ..recording.chunks import ChunkReader
+from ..recording.opened import is_pipe, is_recording, readable, recording_in
 from ..recording.recording import Recording
 from . import (
     chrome_trace,
@@ -60,16 +61,18 @@ _JSON = [
 
 
 def check_file(path: str) -> None:
-    """Check that a file can be opened, by its first bytes.
+    """Check that a file can be opened, by its first bytes. A pipe is not read.
 
     Raises:
         InputError: it is of no known format, or cannot be read.
     """
-    if is_recording(path):
-        check_recording(path)
-        return
+    if is_pipe(path):
+        return  # what has been read of it is gone
     with readable(path) as file:
-        _recognised(Unpacked(file, path))
+        if is_recording(file):
+            ChunkReader(file, path)
+        else:
+            _recognised(Unpacked(file, path))
 
 
 def open_file(path: str) -> Recording:
@@ -78,9 +81,9 @@ def open_file(path: str) -> Recording:
     Raises:
         InputError: it cannot be read, is of no known format, or nothing of it makes sense.
     """
-    if is_recording(path):
-        return open_recording(path)
     with readable(path) as file:
+        if is_recording(file):
+            return recording_in(file, path)
         return read_foreign(file, path)
 
 

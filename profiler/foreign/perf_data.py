@@ -32,7 +32,9 @@ _PIECE = 1 << 20
 
 
 def can_read(path: str) -> bool:
-    """Tell whether perf is here, and the file as perf has written it: not packed."""
+    """Tell whether perf is here, and the file as perf has written it: not packed, and no pipe."""
+    if not os.path.isfile(path):
+        return False
     try:
         with open(path, "rb") as file:
             is_whole = file.read(len(MAGIC)) == MAGIC
