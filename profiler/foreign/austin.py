@@ -129,7 +129,8 @@ class _Stacks:
         return thread, self._builder.stack(frames)
 
     def _frame(self, text: str) -> Frame:
-        if old := _OLD_FRAME.fullmatch(text):
+        # Without the end, each parenthesis would be tried.
+        if text.endswith(")") and (old := _OLD_FRAME.fullmatch(text)):
             name, file, line = old.groups()
         else:
             file, name, line = ("", "", *text.rsplit(":", 2))[-3:]

@@ -36,6 +36,7 @@ WEIGHTLESS = "it has no weights"
 _MAX_NODES = TABLES_BYTES // NODE_BYTES
 _MAX_ADDRESSES = TABLES_BYTES // ADDRESS_BYTES
 _MAX_THREADS = TABLES_BYTES // 8 // THREAD_BYTES
+_MAX_INLINED = 1 << 21  # frames, in all functions
 _MAX_NAME = 1 << 14  # characters
 _MAX_CHARACTERS = 1 << 28  # of all names
 _MAX_SAMPLES = 1 << 31
@@ -97,7 +98,7 @@ class Builder:
         self._nodes: dict[int, int] = {}  # parent << 32 | address → node
         self._parent, self._address, self._depth = array("i"), array("i"), array("i")
         self._columns: list[tuple[npt.NDArray[Any], ...]] = []
-        self._n_deep = 0
+        self._n_deep = self._n_inlined = 0
         self._n_characters = 0
 
     def function(
@@ -119,9 +120,12 @@ class Builder:
 
         A file without addresses has one for each function and line.
         """
-        found = self._addresses.setdefault(frames, len(self._addresses))
-        if found >= _MAX_ADDRESSES:
-            raise self.too_many("functions")
+        n_known = len(self._addresses)
+        found = self._addresses.setdefault(frames, n_known)
+        if found == n_known:
+            self._n_inlined += len(frames) - 1
+            if found >= _MAX_ADDRESSES or self._n_inlined > _MAX_INLINED:
+                raise self.too_many("functions")
         return found
 
     def child(self, caller: int, frame: int) -> int:

@@ -26,7 +26,7 @@ from .unpacked import HEAD_BYTES, MAX_LINE, N_FIRST_LINES, first_lines
 MAX_DIGITS = 18  # of a weight: it fits into 64 bits
 
 _LINE = re.compile(r".*\S \d+(?:\.\d+)?")
-_BRACKETED = re.compile(r'\[[^"\[\]{},]*[A-Za-z=][^"\[\]{},]*\][; ]')
+_BRACKETED = re.compile(r'\[[^A-Za-z="\[\]{},]*[A-Za-z=][^"\[\]{},]*\][; ]')
 # What parts frames, without the space that prose has; or what a tool adds to a single frame.
 _MARK = re.compile(
     r"\S;\S|_\[[kij01]\] |^thread \(\w+\)[: ]| \((?:[^()\s]+\.pyx?|[^()]+:\d+)\) [\d.]+$"

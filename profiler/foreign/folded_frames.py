@@ -50,7 +50,7 @@ _OWN_THREAD = re.compile(r"[^;]*\S \(\d+\)(?:;| [\d.]+$)")
 _JAVA_MARK = re.compile(r"_\[j\][; ]")
 _BY_PY_SPY = re.compile(r'process \d+:"|thread \(\w+\)(?:[:;]| \d+$)')
 _BY_ASYNC_PROFILER = re.compile(
-    r"\[(?:[^;]* )?tid=\d+\];|_\[[01]\](?:;| )|(?:^|;)java/\w+/[\w$/]+\."
+    r"(?:^|;)\[(?:[^;]* )?tid=\d+\];|_\[[01]\](?:;| )|(?:^|;)java/\w+/[\w$/]+\."
 )
 # A class whose objects are allocated; async-profiler marks those outside of buffers with _[k].
 _CLASS = re.compile(r"(?:[\w$]+\.)*(?:[A-Z][\w$]*|[a-z]+(?=\[))(?:\[\])*")

@@ -1,4 +1,7 @@
-"""Make stacks of frames. An inlined one is part of the frame that it is inlined into."""
+"""Make stacks of frames. An inlined one is part of the frame that it is inlined into.
+
+Beyond a limit, the next inlined frame is one of its own.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,9 @@ from collections.abc import Iterable
 
 from ..model import Frame
 from .builder import ROOT, Builder
+
+MAX_JOINED = 64  # frames
+_MAX_NUMBERS = 1 << 23  # of what is known
 
 
 class Inlinable:
@@ -17,15 +23,13 @@ class Inlinable:
 
     Attributes:
         number: the builder's; below 0 until it is needed.
-        joined: what it is together with others that are inlined into it.
     """
 
-    __slots__ = ("frames", "is_inlined", "joined", "number")
+    __slots__ = ("frames", "is_inlined", "number")
 
     def __init__(self, frames: tuple[Frame, ...], *, is_inlined: bool = False) -> None:
         self.frames, self.is_inlined = frames, is_inlined
         self.number = -1
-        self.joined: dict[Inlinable, Inlinable] | None = None
 
 
 class InlinedFrames:
@@ -33,37 +37,43 @@ class InlinedFrames:
 
     def __init__(self, builder: Builder) -> None:
         self._builder = builder
+        self._joined: dict[tuple[Inlinable, ...], int] = {}  # emptied when it becomes too large
+        self._n_numbers = 0
 
     def stack(self, frames: Iterable[Inlinable]) -> int:
         """Return the number of a stack, root first."""
         child, node = self._builder.child, ROOT
-        waiting: Inlinable | None = None
+        waiting: list[Inlinable] = []
         for each in frames:
-            if waiting is not None:
-                if each.is_inlined:
-                    waiting = self._join(waiting, each)
+            if waiting:
+                if each.is_inlined and len(waiting) < MAX_JOINED:
+                    waiting.append(each)
                     continue
-                number = waiting.number
-                node = child(node, number if number >= 0 else self._number(waiting))
-            waiting = each
-        return node if waiting is None else child(node, self._number(waiting))
+                node = child(node, self._number(waiting))
+            waiting = [each]
+        return child(node, self._number(waiting)) if waiting else node
 
-    def _number(self, frame: Inlinable) -> int:
-        if frame.number < 0:
-            frame.number = self._builder.frame(*frame.frames)
-        return frame.number
+    def _number(self, frames: list[Inlinable]) -> int:
+        outer, *inlined = frames
+        if inlined:
+            key = tuple(frames)
+            found = self._joined.get(key)
+            if found is None:
+                module = outer.frames[0].function.module
+                added = (self._in_module(at, module) for each in inlined for at in each.frames)
+                found = self._builder.frame(*outer.frames, *added)
+                self._remember(key, found)
+            return found
+        if outer.number < 0:
+            outer.number = self._builder.frame(*outer.frames)
+        return outer.number
 
-    def _join(self, outer: Inlinable, inlined: Inlinable) -> Inlinable:
-        if outer.joined is None:
-            outer.joined = {}
-        found = outer.joined.get(inlined)
-        if found is None:
-            module = outer.frames[0].function.module
-            added = (self._in_module(each, module) for each in inlined.frames)
-            # Each is numbered, so that the builder limits how many there are.
-            found = outer.joined[inlined] = Inlinable((*outer.frames, *added))
-            self._number(found)
-        return found
+    def _remember(self, key: tuple[Inlinable, ...], number: int) -> None:
+        self._n_numbers += len(key) + 8
+        if self._n_numbers > _MAX_NUMBERS:
+            self._joined.clear()
+            self._n_numbers = len(key) + 8
+        self._joined[key] = number
 
     def _in_module(self, frame: Frame, module: str) -> Frame:
         what = frame.function

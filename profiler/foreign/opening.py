@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shlex
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, BinaryIO, NamedTuple
@@ -15,7 +16,8 @@ import numpy as np
 import orjson
 
 from ..errors import InputError
-from ..recording.opened import check_recording, is_recording, open_recording, readable
+from ..recording.chunks import ChunkReader
+from ..recording.opened import is_pipe, is_recording, readable, recording_in
 from ..recording.recording import Recording
 from . import (
     chrome_trace,
@@ -30,6 +32,10 @@ from . import (
 from .builder import Builder
 from .unpacked import Unpacked
 
+MAX_JSON_BYTES = 1 << 32  # in memory, of all values
+# What one takes there at most, by the character that each has: a list's start, an object's, and
+# the one between two values. Measured with CPython 3.11; text in strings counts as well.
+_VALUE_BYTES = {b"[": 100, b"{": 240, b",": 100}
 _JSON_START = re.compile(rb"\s*[\[{]")
 # What an impossible value raises while a file is read.
 _IMPOSSIBLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -55,16 +61,18 @@ _JSON = [
 
 
 def check_file(path: str) -> None:
-    """Check that a file can be opened, by its first bytes.
+    """Check that a file can be opened, by its first bytes. A pipe is not read.
 
     Raises:
         InputError: it is of no known format, or cannot be read.
     """
-    if is_recording(path):
-        check_recording(path)
-        return
+    if is_pipe(path):
+        return  # what has been read of it is gone
     with readable(path) as file:
-        _recognised(Unpacked(file, path))
+        if is_recording(file):
+            ChunkReader(file, path)
+        else:
+            _recognised(Unpacked(file, path))
 
 
 def open_file(path: str) -> Recording:
@@ -73,9 +81,9 @@ def open_file(path: str) -> Recording:
     Raises:
         InputError: it cannot be read, is of no known format, or nothing of it makes sense.
     """
-    if is_recording(path):
-        return open_recording(path)
     with readable(path) as file:
+        if is_recording(file):
+            return recording_in(file, path)
         return read_foreign(file, path)
 
 
@@ -107,7 +115,8 @@ def _recognised(file: Unpacked) -> Callable[[Unpacked, Builder], Recording]:
     for magic, (what, remedy) in _REMEDIES.items():
         if file.head.startswith(magic):
             raise InputError(
-                f"{file.name} is {what}", f"turn it into text first: {remedy.format(file.name)}"
+                f"{file.name} is {what}",
+                f"turn it into text first: {remedy.format(shlex.quote(file.name))}",
             )
     for text in (perf_script, folded):  # before JSON: "[main tid=1];run 5" begins like it
         if text.matches(file.head):
@@ -159,6 +168,8 @@ def _read_json(file: Unpacked, builder: Builder) -> Recording:
 
 
 def _parsed(text: bytes, builder: Builder) -> Any:
+    if sum(text.count(each) * size for each, size in _VALUE_BYTES.items()) > MAX_JSON_BYTES:
+        raise builder.too_many("values")
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:

@@ -36,7 +36,7 @@ _BEHIND_TIME = re.compile(r"\s{0,60}(?:(?P<period>\d{1,18})\s{1,20})?")
 _IP = re.compile(r"\s*([0-9a-f]{1,16})(?:\s+|$)")
 _SYMBOL_AND_OFFSET = re.compile(r"(.*?)\+0x[0-9a-f]+ \((.*)\)")
 _OFFSET = re.compile(r"\+0x[0-9a-f]+$")
-_SOURCE = re.compile(r"\s*(.*?):(\d+)(?: \(discriminator \d+\))?(?P<inlined> \(inlined\))?")
+_SOURCE = re.compile(r"(.*?):(\d+)(?: \(discriminator \d+\))?(?P<inlined> \(inlined\))?")
 _LOST = re.compile(r"PERF_RECORD_LOST(?:_SAMPLES)?\s+lost\s+(\d{1,12})")
 _DELETED = " (deleted))"
 _UNKNOWN = "[unknown]"
@@ -155,7 +155,7 @@ def perf_frame(builder: Builder, line: str, source: str = "") -> PerfFrame | Non
     if found is None:
         return None
     symbol, place = _symbol_and_place(line[found.end() :].rstrip())
-    at = _SOURCE.fullmatch(source)
+    at = _SOURCE.fullmatch(source.lstrip())
     is_inlined = place == "inlined" or bool(at and at["inlined"])
     file, number = (at[1], line_of(at[2])) if at and at[1] != "??" else ("", 0)
     module = "" if is_inlined else module_of(place)
@@ -178,7 +178,8 @@ def perf_frame(builder: Builder, line: str, source: str = "") -> PerfFrame | Non
 
 
 def _symbol_and_place(text: str) -> tuple[str, str]:
-    if found := _SYMBOL_AND_OFFSET.fullmatch(text):
+    # Without the end, each offset would be tried.
+    if text.endswith(")") and (found := _SYMBOL_AND_OFFSET.fullmatch(text)):
         return found[1], found[2].removesuffix(_DELETED[:-1])
     if text.endswith(_DELETED):
         text = f"{text.removesuffix(_DELETED)})"

@@ -9,7 +9,7 @@ Source: google/pprof, proto/profile.proto.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -37,6 +37,7 @@ _STATES = {
 _THREAD_NAMES = "thread", "thread_name", "thread name"
 _THREAD_IDS = "tid", "thread_id", "thread id", "thread"
 _SAMPLES = "samples"
+_MAX_LINES = 1_000  # of a location: those inlined deeper are left out
 
 
 class _ValueType(NamedTuple):
@@ -205,7 +206,7 @@ class _Stacks:
         """Return the function of a location, and those inlined into it."""
         profile, builder = self._profile, self._builder
         mapping = addr = 0
-        lines: list[tuple[int, int]] = []
+        lines: deque[tuple[int, int]] = deque(maxlen=_MAX_LINES)  # the outermost come last
         for number, value in fields(location):
             if number == 2 and isinstance(value, int):
                 mapping = value

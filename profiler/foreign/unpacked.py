@@ -18,6 +18,8 @@ N_FIRST_LINES = 50  # by which a format is recognised
 MAX_LINE = 1 << 20  # bytes
 _PIECE = 1 << 20
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_SKIPPED = b"\x2a\x4d\x18"  # behind the first byte of a frame of zstd without data
+_ZSTD_BYTES = 1 << 11  # at a time: four of them may become 128 KiB
 
 
 class Unpacked(io.RawIOBase):
@@ -101,6 +103,43 @@ def _unpacking(file: BinaryIO) -> BinaryIO:
     file.seek(0)
     if start.startswith(_GZIP):
         return cast(BinaryIO, gzip.GzipFile(fileobj=file))
-    if start == _ZSTD:
-        return cast(BinaryIO, zstandard.ZstdDecompressor().stream_reader(file))
+    if start == _ZSTD or (start[1:] == _SKIPPED and start[0] >> 4 == 5):
+        return cast(BinaryIO, _Zstd(file))
     return file
+
+
+class _Zstd:
+    """Unpacks frames of zstd, one after another.
+
+    The ``stream_reader`` of zstandard does not tell a frame that was cut from a whole one.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._packed = b""
+        self._frame: Any = None  # that has begun
+        self._unpacked = io.BytesIO()
+
+    def read(self, size: int) -> bytes:
+        """Return so many bytes, fewer at the end. Raises EOFError, or zstandard.ZstdError."""
+        pieces = [self._unpacked.read(size)]
+        left = size - len(pieces[0])
+        while left and self._advance():
+            pieces.append(self._unpacked.read(left))
+            left -= len(pieces[-1])
+        return b"".join(pieces)
+
+    def _advance(self) -> bool:
+        """Unpack some more; return False at the end."""
+        packed = self._packed or self._file.read(_ZSTD_BYTES)
+        if not packed:
+            if self._frame is not None:
+                raise EOFError("it ends too early")
+            return False
+        if self._frame is None:
+            self._frame = zstandard.ZstdDecompressor().decompressobj()
+        self._unpacked = io.BytesIO(self._frame.decompress(packed))
+        self._packed = self._frame.unused_data if self._frame.eof else b""
+        if self._frame.eof:
+            self._frame = None
+        return True

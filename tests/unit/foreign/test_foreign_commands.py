@@ -10,7 +10,7 @@ import pytest
 from flametap.cli.main import run
 from flametap.foreign.opening import open_file
 from flametap.model import Clock
-from flametap.recording.opened import is_recording
+from flametap.recording.opened import is_recording, readable
 from foreign_files import exported, random_recording, stacks
 
 Captured = pytest.CaptureFixture[str]
@@ -48,7 +48,8 @@ def test_clock_that_the_file_does_not_have_is_refused(counts: str, capfd: Captur
 def test_it_becomes_a_recording_of_our_own(counts: str, tmp_path: Path, capfd: Captured) -> None:
     kept = str(tmp_path / "kept.flametap")
     assert run(["export", counts, "-o", kept]) == 0
-    assert is_recording(kept)
+    with readable(kept) as file:
+        assert is_recording(file)
     again, status = open_file(kept), open_file(counts).status()
     assert stacks(again) == stacks(open_file(counts))
     assert (again.status().weights, again.status().has_moments) == ("samples", False)

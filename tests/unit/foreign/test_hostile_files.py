@@ -12,7 +12,7 @@ import pytest
 import zstandard
 
 from flametap.errors import InputError
-from flametap.foreign import builder, unpacked
+from flametap.foreign import builder, opening, unpacked
 from flametap.foreign.opening import check_file, open_file
 from flametap.wire.abi import MAX_FRAMES
 from foreign_files import error_of, opened, stacks
@@ -73,3 +73,25 @@ def test_missing_file_and_folder_have_one_line(tmp_path: Path) -> None:
             with pytest.raises(InputError) as caught:
                 attempt(os.fspath(path))
             assert "\n" not in caught.value.message
+
+
+def test_zstd_that_was_cut_is_refused(tmp_path: Path) -> None:
+    lines = "".join(f"main;f{number % 9} {number}\n" for number in range(20_000)).encode()
+    packed = zstandard.compress(lines)
+    frames = zstandard.compress(lines[:100_000]) + zstandard.compress(lines[100_000:])
+    skipped = b"\x5e\x2a\x4d\x18\x03\0\0\0abc"
+    for whole in (packed, frames, skipped + packed + skipped):
+        assert sum(stacks(opened(tmp_path, "x", whole)).values()) == 199_990_000
+    for cut in (packed[:-1], packed[: len(packed) // 2], frames[: len(frames) * 3 // 4]):
+        message = error_of(tmp_path, cut)
+        assert "cannot be unpacked beyond byte" in message
+        assert message.endswith(": it ends too early")
+
+
+@pytest.mark.parametrize("piece", [b"[[],[]],", b'{"a":{}},', b"1234,"])
+def test_json_of_more_values_than_fit_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: bytes
+) -> None:
+    monkeypatch.setattr(opening, "MAX_JSON_BYTES", 1 << 20)
+    data = b"[" + piece * 10_500 + b"1]"
+    assert "more values than fit into memory" in error_of(tmp_path, gzip.compress(data))

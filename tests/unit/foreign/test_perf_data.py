@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -101,3 +102,28 @@ def test_it_is_ended_when_it_does_not_end(
     monkeypatch.setattr(perf_data, "_END_S", 0.05)
     write(perf, f'printf "{SAMPLE}"; exec >&-; sleep 60')
     assert "it ended with -9" in error(data).message
+
+
+def test_it_is_ended_when_it_prints_nothing(
+    data: Path, perf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(perf_data, "_SILENT_S", 0.1)
+    write(perf, f'printf "{SAMPLE}"; sleep 60')
+    assert "it has printed nothing for 0.1 s" in error(data).message
+
+
+def test_what_it_has_started_may_keep_its_errors(
+    data: Path, perf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(perf_data, "_ERRORS_S", 0.05)
+    write(perf, f'printf "{SAMPLE}"; setsid sleep 1 >&- & sleep 0.1')
+    began = time.monotonic()
+    assert stacks(open_file(str(data))) == {("f",): 3}
+    assert time.monotonic() - began < 0.9
+
+
+def test_remedies_can_be_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    path = tmp_path / "a; b"
+    path.write_bytes(kept("perf.data"))
+    assert f"perf script -i '{path}' >" in error(path).hint

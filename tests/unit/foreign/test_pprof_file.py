@@ -148,3 +148,12 @@ def changed(
 )
 def test_what_makes_no_sense_is_refused(tmp_path: Path, data: bytes, why: str) -> None:
     assert why in error_of(tmp_path, data)
+
+
+def test_of_many_inlined_frames_the_outermost_stay(tmp_path: Path) -> None:
+    found = Made(("samples", "count"))
+    found.function(1, "inlined", "a.c")
+    found.function(2, "main", "a.c")
+    found.location(1, *[(1, 1)] * 20_000, (2, 1))
+    found.sample([1], [3])
+    assert stacks(opened(tmp_path, "x", found.whole())) == {("main", *["inlined"] * 999): 3}
