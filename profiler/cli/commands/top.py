@@ -74,7 +74,9 @@ def top(
         flametap top NAME.flametap --by total
         flametap top 1234
     """
-    if what is not None and (os.path.isfile(what) or what.endswith(".flametap")):
+    from ...recording.opened import is_pipe
+
+    if what is not None and (os.path.isfile(what) or is_pipe(what) or what.endswith(".flametap")):
         from ...foreign.opening import open_file
 
         recording = open_file(what)
