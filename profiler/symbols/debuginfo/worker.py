@@ -181,7 +181,8 @@ def _step_back() -> None:
 
 def _step_aside() -> None:
     with contextlib.suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
+        lower = os.getpriority(os.PRIO_PROCESS, 0) + _NICE
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), lower)
 
 
 def _line(error: Exception) -> str:

@@ -69,8 +69,9 @@ class Worker:
         self.is_awaited = True
         with self._lock, contextlib.suppress(OSError):
             if self._process is not None:
+                own = os.getpriority(os.PRIO_PROCESS, 0)
                 for tid in procfs.list_tasks(self._process.pid):
-                    os.setpriority(os.PRIO_PROCESS, tid, 0)
+                    os.setpriority(os.PRIO_PROCESS, tid, own)
 
     def build(
         self,
