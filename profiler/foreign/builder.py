@@ -29,6 +29,9 @@ from ..recording.writer import RecordingWriter
 from ..wire.abi import FRAME_KIND_MANAGED, FRAME_KIND_SHIFT, MAX_FRAMES
 from .columns import Int64s, distinct
 
+NS_OF = {"nanoseconds": 1, "microseconds": 1_000, "milliseconds": 1_000_000, "seconds": 10**9}
+"""Units of time, as files name them."""
+
 ROOT = 0
 START_NS = 1  # of the recording: 0 means that there is nothing
 WEIGHTLESS = "it has no weights"

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from ..model import Clock, Frame, FrameKind, ThreadState
 from ..recording.recording import Recording
-from .builder import Builder, Known
+from .builder import NS_OF, Builder, Known
 from .columns import tid_of
 from .protobuf import fields, numbers, signed
 
@@ -27,7 +27,6 @@ _TIME_NS, _COMMENT, _DEFAULT_TYPE = 9, 13, 14
 _NUMBERS = frozenset((7, 8, 9, 10, 12, 14, 15))  # whose values are numbers
 _FIRST_FIELDS, _LAST_FIELD = 16, 15
 
-_NS = {"nanoseconds": 1, "microseconds": 1_000, "milliseconds": 1_000_000, "seconds": 10**9}
 _CLOCKS = {"cpu": Clock.CPU, "wall": Clock.WALL, "off_cpu": Clock.OFF_CPU}
 _STATES = {
     "running": ThreadState.RUNNING,
@@ -90,13 +89,13 @@ def read(data: bytes, builder: Builder) -> Recording:
     by_clock = {
         _CLOCKS[names[at]]: at
         for at in shown
-        if names[at] in _CLOCKS and profile.types[at].unit in _NS
+        if names[at] in _CLOCKS and profile.types[at].unit in NS_OF
     }
     if by_clock:
         known.clocks = [clock for clock in Clock if clock in by_clock]
     else:
         unit = profile.types[shown[0]].unit
-        known.weights = "time" if unit in _NS else _noun(profile.types[shown[0]])
+        known.weights = "time" if unit in NS_OF else _noun(profile.types[shown[0]])
     left = [each.name for at, each in enumerate(profile.types) if at not in shown]
     if left and left != [_SAMPLES]:
         known.notes.append(f"the file also has values that are not shown: {', '.join(left)}")
@@ -113,7 +112,7 @@ def _noun(of: _ValueType) -> str:
 def _shown(profile: _Profile) -> list[int]:
     """Return which values are shown: those of our clocks, or the one that is shown first."""
     types = profile.types
-    clocks = [at for at, each in enumerate(types) if each.name in _CLOCKS and each.unit in _NS]
+    clocks = [at for at, each in enumerate(types) if each.name in _CLOCKS and each.unit in NS_OF]
     is_ours = {types[at].name for at in clocks} == _CLOCKS.keys()
     at = [at for at, each in enumerate(types) if each.name == profile.default]
     first = at[0] if at else len(types) - 1
@@ -128,7 +127,7 @@ def _add_samples(
     known: Known,
 ) -> None:
     names = [each.name for each in profile.types]
-    factor = [_NS.get(each.unit, 1) for each in profile.types]
+    factor = [NS_OF.get(each.unit, 1) for each in profile.types]
     counted_at = names.index(_SAMPLES) if _SAMPLES in names else None
     stacks = _Stacks(builder, profile)
     columns: dict[tuple[int, ThreadState], _Columns] = defaultdict(_Columns)

@@ -17,9 +17,8 @@ from ..model import Frame
 from ..recording.figures import counted
 from ..recording.profile.interval_chunk import MAX_SUM_NS
 from ..recording.recording import Recording
-from .builder import ROOT, Builder, Known
+from .builder import NS_OF, ROOT, Builder, Known
 
-_NS = {"nanoseconds": 1, "microseconds": 1_000, "milliseconds": 1_000_000, "seconds": 10**9}
 _OTHER = {"bytes": "bytes", "none": "samples"}
 
 
@@ -40,12 +39,12 @@ def read(data: dict[str, Any], builder: Builder) -> Recording:
     for number, profile in enumerate(wanted):
         name = str(profile["name"])
         add = _add_events if profile["type"] == "evented" else _add_samples
-        add(builder, builder.thread(number, name), profile, frames, _NS.get(unit, 1))
+        add(builder, builder.thread(number, name), profile, frames, NS_OF.get(unit, 1))
     exporter = str(data.get("exporter") or "")
     known = Known(
         f"speedscope, by {exporter.partition('@')[0]}" if exporter else "speedscope",
-        weights="time" if unit in _NS else _OTHER.get(unit, unit) or "samples",
-        has_moments=unit in _NS,
+        weights="time" if unit in NS_OF else _OTHER.get(unit, unit) or "samples",
+        has_moments=unit in NS_OF,
         program=str(data.get("name") or ""),
     )
     if len(wanted) < len(profiles):
