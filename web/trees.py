@@ -16,6 +16,7 @@ from typing import Any
 
 from flask import abort
 
+from flametap.analysis.difference import check_comparable
 from flametap.analysis.dispersion import Dispersion, Side, translated
 from flametap.analysis.views import Views
 from flametap.tree.calltree import CallTree
@@ -216,7 +217,9 @@ class TreeCache:
         revision, here = self.get(wanted.selection, revision)
         selection = baseline.other(wanted.selection)
         if baseline.file is not None:
-            there = translated(self._others(baseline.file).tree(selection), self._recording)
+            other = self._others(baseline.file)
+            check_comparable(other.recording, self._recording, selection.clock)
+            there = translated(other.tree(selection), self._recording)
         else:
             there = self.get(selection, revision)[1].tree
         tree = join(here.tree, there, self.shaper.order(), is_rest=baseline.is_rest)

@@ -8,6 +8,7 @@ import re
 import threading
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from flametap.errors import InputError
 from flametap.model import Function
 from flametap.web.app import create_app
 from flametap.web.recordings import MAX_KEPT, File, Recordings
+from foreign_files import opened
 from made_programs import program
 from served import served
 
@@ -254,3 +256,18 @@ def test_login_leads_to_the_first(files: Opened) -> None:
     assert f'href="{place}2/"' in page
     assert client.get(f"{place}4/api/status").status_code == 200
     assert client.get("/4/api/status").status_code == 403  # the cookie is of the page's address
+
+
+def test_files_that_count_something_else_are_not_compared(tmp_path: Path) -> None:
+    counts = opened(tmp_path, "x", "main;work 5\nmain;idle 7\n")
+    client = client_of(
+        Recordings(
+            [
+                File("1.flametap", lambda: views_of(program(SHARES[0], 1))),
+                File("2.folded", lambda: views_of(counts)),
+            ]
+        )
+    )
+    answer = client.get("/api/view?compare=file2")
+    assert answer.status_code >= 400
+    assert "samples and cpu time cannot be compared" in answer.get_json()["error"]
