@@ -68,7 +68,7 @@ def open_files(
     recordings = Recordings([File(name, partial(opens, path)) for name, path in named])
     for number in sorted(at_start):
         recordings.get(number)
-    shown = recordings.get(1).recording
+    shown: Any = recordings.get(1).recording
     if earlier is not None:
         from ...analysis.difference import check_comparable
 
