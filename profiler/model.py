@@ -300,6 +300,19 @@ class Status:
     has_moments: bool = True  # it says when each stack was seen
 
     @property
+    def counted(self) -> str:
+        """What is counted where weights are no time: "samples", "bytes"; "" for nanoseconds."""
+        return "" if self.weights == "time" else self.weights
+
+    def has_clock(self, clock: Clock) -> bool:
+        """Tell whether it has the weights of a clock."""
+        return not self.clocks or clock.value in self.clocks
+
+    def shown_clock(self, chosen: Clock) -> Clock:
+        """Return the clock of weights: the only one if there is one, as all others are the same."""
+        return Clock(self.clocks[0]) if len(self.clocks) == 1 else chosen
+
+    @property
     def recorded_ns(self) -> int:
         """The duration without pauses."""
         return max(0, self.duration_ns - self.paused_ns)

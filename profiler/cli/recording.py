@@ -239,8 +239,8 @@ def _refuse_unknown(status: Status, what: OutputOptions) -> None:
     if what.span_s and not status.has_moments:
         raise UsageError("the file does not say when its stacks were seen", "leave out --range")
     # All clocks of a file that has one are the same; the CPU clock is what nobody has chosen.
-    is_missing = bool(status.clocks) and what.clock.value not in status.clocks
-    if is_missing and not (what.clock is Clock.CPU and len(status.clocks) == 1):
+    clock = status.shown_clock(what.clock) if what.clock is Clock.CPU else what.clock
+    if not status.has_clock(clock):
         hint = f"choose a clock that it has: --clock {status.clocks[0]}"
         raise NoSamplesError(f"the file has no {what.clock.value} time", hint)
 

@@ -49,7 +49,7 @@ def table_lines(
     if not status.source:
         length, threads = duration(status.recorded_ns / 1e9), counted(alive, "thread")
         what = f"{name} ({status.pid}): {length}, {threads}, {what}"
-    elif status.weights not in ("", "time"):
+    elif status.counted:
         what = weight(status, total_ns)
     lines = [
         what,

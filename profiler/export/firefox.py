@@ -142,7 +142,7 @@ class _Timed:
     def __init__(self, request: ExportRequest) -> None:
         selection = request.selection
         self._clock, only_gil = selection.clock, selection.frames.only_gil
-        knows_cpu = Clock.CPU.value in (request.status.clocks or [Clock.CPU.value])
+        knows_cpu = request.status.has_clock(Clock.CPU)
         self._has_cpu = knows_cpu and self._clock is not Clock.OFF_CPU and not only_gil
         self._start_ns = request.profile.start_ns
         self._timelines: Timelines = request.profile.timelines(

@@ -136,7 +136,7 @@ def _values(request: ExportRequest, rows: TimeRows) -> dict[str, Int64s]:
     found = {
         f"{clock.value.replace('-', '_')}_ns": column
         for clock, column in clocks.items()
-        if not status.weights and (not status.clocks or clock.value in status.clocks)
+        if not status.weights and status.has_clock(clock)
     }
     if status.weights:
         found["weight"] = rows.wall_ns

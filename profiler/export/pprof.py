@@ -76,8 +76,8 @@ def _values(request: ExportRequest, rows: TimeRows) -> list[tuple[str, str, Int6
         unit = {"time": _NS, "bytes": "bytes"}.get(status.weights, "count")
         found = [(status.weights.replace(" ", "_"), unit, rows.wall_ns)]
     else:
-        known = status.clocks or [clock.value for clock in Clock]
-        found = [(_TYPE_OF[each], _NS, columns[each]) for each in Clock if each.value in known]
+        known = filter(status.has_clock, Clock)
+        found = [(_TYPE_OF[each], _NS, columns[each]) for each in known]
     if rows.samples is not None and status.weights != "samples":
         found.append(("samples", "count", rows.samples))
     return found

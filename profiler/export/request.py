@@ -104,15 +104,13 @@ class ExportRequest:
 
     @property
     def shown_clock(self) -> Clock:
-        """The clock of the weights: the only one if there is one, as all others are the same."""
-        clocks = self.status.clocks
-        return Clock(clocks[0]) if len(clocks) == 1 else self.selection.clock
+        """The clock of the weights; see ``Status.shown_clock``."""
+        return self.status.shown_clock(self.selection.clock)
 
     @property
     def counted(self) -> str:
         """What is counted where weights are no time: "samples", "bytes"; "" for nanoseconds."""
-        weights = self.status.weights
-        return "samples" if self.counts_samples else "" if weights == "time" else weights
+        return "samples" if self.counts_samples else self.status.counted
 
     @property
     def between_ns(self) -> tuple[int | None, int | None]:

@@ -115,7 +115,7 @@ class _Database:
         database.executescript(_SCHEMA)
         status = request.status
         facts = [("flametap", version()), ("title", request.title), ("counted", request.what)]
-        clocks = status.clocks or [clock.value for clock in Clock]
+        clocks = [clock.value for clock in filter(status.has_clock, Clock)]
         facts += [("weights", status.weights or "time"), ("clocks", " ".join(clocks))]
         facts += [("note", note) for note in request.notes]
         self._insert("meta", ([name, text(value)] for name, value in facts))

@@ -26,14 +26,12 @@ def counted(count: int, noun: str) -> str:
 
 def weight(status: Status, ns: int) -> str:
     """Format a weight: a duration, or what another profiler counts: ``12,345 samples``."""
-    is_time = status.weights in ("", "time")
-    return duration(ns / 1e9) if is_time else f"{ns:,} {status.weights}"
+    return f"{ns:,} {status.counted}" if status.counted else duration(ns / 1e9)
 
 
 def weight_name(status: Status, clock: Clock) -> str:
     """Say what weights are: ``cpu time``, ``samples``; of the only clock if there is one."""
-    known = status.clocks[0] if len(status.clocks) == 1 else clock.value
-    return status.weights or f"{known} time"
+    return status.weights or f"{status.shown_clock(clock).value} time"
 
 
 def are_comparable(status: Status, other: Status, clock: Clock) -> bool:

@@ -97,7 +97,7 @@ def table_lines(
 ) -> list[str]:
     """Format what changed: functions by their own time, then with what they call."""
     lines: list[str] = []
-    has_rates = status.has_moments and status.weights in ("", "time")
+    has_rates = status.has_moments and not status.counted
     for title, changes in (
         (f"{weight_name(status, clock)} of their own", found.own),
         (f"{weight_name(status, clock)} with what they call", found.total),

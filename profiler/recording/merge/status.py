@@ -123,8 +123,7 @@ def _clocks_of_all(states: Sequence[Status]) -> list[str]:
     """Return the clocks that all parts have; empty for all clocks."""
     if not any(each.clocks for each in states):
         return []
-    every = [clock.value for clock in Clock]
-    return [name for name in every if all(name in (each.clocks or every) for each in states)]
+    return [clock.value for clock in Clock if all(each.has_clock(clock) for each in states)]
 
 
 def _counters(parts: Sequence[Part]) -> dict[str, int]:
