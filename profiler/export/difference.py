@@ -24,7 +24,7 @@ from . import html
 from .folded import ALL, clean
 from .palette import oklch
 from .request import ExportRequest
-from .svg import write_graph
+from .svg import weight_text, write_graph
 
 _NS_PER_US = 1000
 _GROWN_HUE, _SHRUNK_HUE = 25, 250
@@ -68,7 +68,7 @@ def write_svg(tree: CallTree, after: Recording, file: BinaryIO) -> None:
         after: the recording.
         file: open for writing.
     """
-    counted, index = ExportRequest(after).counted, TreeIndex(tree)
+    request, index = ExportRequest(after), TreeIndex(tree)
     here, there = (
         side / max(1, int(side[0])) for side in (each.astype(float) for each in index.side_totals)
     )
@@ -84,11 +84,7 @@ def write_svg(tree: CallTree, after: Recording, file: BinaryIO) -> None:
 
     def amount(node: int, weight: int) -> str:
         points = 100 * (float(here[node]) - float(there[node]))
-        return (
-            f"{weight / 1e9:.6g} s, {points:+.2f} points"
-            if not counted
-            else (f"{weight:,} {counted}, {points:+.2f} points")
-        )
+        return f"{weight_text(request, weight)}, {points:+.2f} points"
 
     write_graph(index, f"{title(after)}: what changed", color, amount, file)
 

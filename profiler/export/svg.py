@@ -38,7 +38,7 @@ def write(request: ExportRequest, file: BinaryIO) -> None:
         return box_color(functions[function], origin, program)
 
     def amount(_: int, weight: int) -> str:
-        return _amount(request, weight)
+        return weight_text(request, weight)
 
     write_graph(index, f"{request.title}: {request.what}", color, amount, file)
 
@@ -117,7 +117,8 @@ def _lines(
     yield "</svg>"
 
 
-def _amount(request: ExportRequest, weight: int) -> str:
+def weight_text(request: ExportRequest, weight: int) -> str:
+    """Format a weight."""
     return f"{weight} {request.counted}" if request.counted else f"{weight / 1e9:.6g} s"
 
 
