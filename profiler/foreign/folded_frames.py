@@ -29,9 +29,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..model import Frame, FrameKind
+from ..recording.names.table import JIT_MODULE
 from .builder import Builder, kind_of
 from .columns import line_of, tid_of
-from .frame_names import JIT, KERNEL, java_frame, known_frame
+from .frame_names import KERNEL, java_frame, known_frame
 from .inlined_frames import Inlinable, InlinedFrames
 
 _PROCESS = re.compile(r'process (\d+):"(.*?)"(?:;|$)')
@@ -164,7 +165,7 @@ class FoldedFrames:
         kind = FrameKind.INLINED if note == "i" else FrameKind.NATIVE
         if name.startswith("[") and name.endswith("]"):
             kind = FrameKind.UNKNOWN
-        module = {"k": KERNEL, "j": JIT}.get(note, "")
+        module = {"k": KERNEL, "j": JIT_MODULE}.get(note, "")
         return Frame(builder.function(name or "[unknown]", module, kind=kind))
 
     def _placed(self, name: str, place: str, line: str | None) -> Frame:

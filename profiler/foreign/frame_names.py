@@ -12,7 +12,7 @@ from ..model import Frame, FrameKind
 from .builder import Builder
 from .columns import line_of
 
-JIT, KERNEL = "[jit]", "[kernel]"  # modules
+KERNEL = "[kernel]"  # module
 
 _NAME = re.compile(
     # java/lang/Thread.run; of perf-map-agent: Ljava/lang/Thread;::run, with ";" or ":" or ".",

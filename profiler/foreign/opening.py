@@ -10,7 +10,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 import numpy as np
 import orjson
@@ -45,19 +45,6 @@ _REMEDIES = {
     b"MOJ": ("a binary file of austin", "mojo2austin {} out.austin"),
     b"FLR\0": ("a JFR file", "jfrconv {} out.collapsed"),
 }
-
-
-class _JsonFormat(NamedTuple):
-    matches: Callable[[Any], bool]
-    read: Callable[[Any, Builder], Recording]
-
-
-_JSON = [
-    _JsonFormat(speedscope.matches, speedscope.read),
-    _JsonFormat(firefox.matches, firefox.read),
-    _JsonFormat(cpuprofile.matches, cpuprofile.read),
-    _JsonFormat(chrome_trace.matches, chrome_trace.read),
-]
 
 
 def check_file(path: str) -> None:
@@ -158,9 +145,10 @@ def _read_lines(
 
 def _read_json(file: Unpacked, builder: Builder) -> Recording:
     data = _parsed(file.all(), builder)
-    for form in _JSON:
+    for form in (speedscope, firefox, cpuprofile, chrome_trace):
         if form.matches(data):
-            return form.read(data, builder)
+            found: Recording = form.read(data, builder)
+            return found
     raise InputError(
         f"{file.name} is JSON of no format that is known",
         "see docs/formats.md for those that can be opened",

@@ -17,9 +17,10 @@ import re
 from typing import NamedTuple
 
 from ..model import Frame, FrameKind
+from ..recording.names.table import JIT_MODULE
 from .builder import Builder, kind_of
 from .columns import line_of
-from .frame_names import JIT, KERNEL, known_frame, short_name
+from .frame_names import KERNEL, known_frame, short_name
 
 _MAX_HEAD = 1 << 10  # characters
 _TIME = re.compile(r"(?<!\S)(\d{1,10})\.(\d{1,9}):(?!\S)")
@@ -171,7 +172,7 @@ def perf_frame(builder: Builder, line: str, source: str = "") -> PerfFrame | Non
         return PerfFrame(chain, is_inlined)
     if (language := kind_of(place)) is not FrameKind.NATIVE:  # a file of our own
         return PerfFrame((Frame(builder.function(symbol, "", place, language)),), is_inlined)
-    known = known_frame(builder, symbol) if module in (JIT, "") else None
+    known = known_frame(builder, symbol) if module in (JIT_MODULE, "") else None
     kind = kind_of(file) if file else FrameKind.NATIVE
     function = builder.function(short_name(symbol), module, file, kind)
     return PerfFrame((known or Frame(function, number),), is_inlined)
@@ -204,4 +205,4 @@ def module_of(place: str) -> str:
         return ""
     if _KERNEL.fullmatch(place):
         return KERNEL
-    return JIT if _GENERATED.fullmatch(place) else place.rpartition("/")[2]
+    return JIT_MODULE if _GENERATED.fullmatch(place) else place.rpartition("/")[2]

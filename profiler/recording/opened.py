@@ -92,7 +92,8 @@ def _copy_pipe(file: BinaryIO, path: str, copy: BinaryIO) -> None:
 
 def recording_in(file: BinaryIO, path: str) -> Recording:
     """Open the recording in a file that ``readable`` has opened. Raises InputError, or OSError."""
-    is_long = os.fstat(file.fileno()).st_size > STORED_BYTES and os.path.isfile(path)
+    was, is_copy = os.fstat(file.fileno()), not os.path.isfile(path)
+    is_long = was.st_size > STORED_BYTES and not is_copy
     loaded = load(file, path, (CODE, TEXT), stored=is_long)
     status = loaded.status
     code = KeptCode(loaded.others, loaded.table, status.symbols)
@@ -100,14 +101,13 @@ def recording_in(file: BinaryIO, path: str) -> Recording:
         status.notes.append(f"source texts are missing, as the file is damaged: {code.damage}")
     process = Process(loaded.profile, loaded.table, code)
     found = Recording(process, lambda: status, Revision(lambda: status.revision), loaded.meta)
-    whole = os.path.abspath(path)
-    was = os.fstat(file.fileno())
-    if os.path.isfile(path):
-        found.copy_to = lambda copy: _copy(whole, was, copy)
-    else:
+    if is_copy:
         kept = os.fdopen(os.dup(file.fileno()), "rb")
         weakref.finalize(found, kept.close)
         found.copy_to = lambda copy: _copy_all(kept, copy)
+    else:
+        whole = os.path.abspath(path)
+        found.copy_to = lambda copy: _copy(whole, was, copy)
     return found
 
 
