@@ -96,13 +96,9 @@ class Intervals:
         self._stored: StoredIntervals | None = None
         self.now_ns = 0
 
-    def keep_new(self) -> None:
-        """From now on, keep each row that is added for ``take_new``. To be called at first."""
-        self._kept = []
-
-    def forget_new(self) -> None:
-        """Keep no rows any more: nobody takes them."""
-        self._kept = None
+    def keep_new(self, *, is_wanted: bool = True) -> None:
+        """From now on, keep each row that is added for ``take_new``, or none any more."""
+        self._kept = [] if is_wanted else None
 
     def take_new(self, n_cells: int) -> NewRows:
         """Return the rows that have ended since the last call, those that are open, new cells.

@@ -117,7 +117,7 @@ class Tables:
     def forget_new(self) -> None:
         """Keep nothing for ``take_gains`` any more."""
         with self._lock:
-            self._intervals.forget_new()
+            self._intervals.keep_new(is_wanted=False)
 
     def take_gains(self, since: GainMark) -> Gains:
         """Return what has been added after ``since``; each interval once."""
