@@ -1,8 +1,8 @@
 """Read pprof: of Go programs, Pyroscope, Parca, perf_to_profile, and our own.
 
-A profile has several values for each stack. Those of our clocks are told by their names; of others,
-the one is shown that viewers show first, and a note names the rest. Labels name the thread. What a
-thread did is known only of our own files (the label ``state``), which makes all clocks exact.
+A profile has several values for each stack. Names tell which of them are our clocks. Of other
+values, the one is shown that viewers show first, and a note names the rest. Labels name the thread.
+What a thread did is known only of our own files (the label ``state``), whose clocks are exact.
 
 Source: google/pprof, proto/profile.proto.
 """

@@ -55,7 +55,7 @@ def holds(tid: int, sp: int, pc: int, names: tuple[bytes, ...], ranges: Ranges) 
 
 
 def is_in_loader(tid: int, pc: int) -> bool:
-    """True if a thread that stands still is in the dynamic loader, or holds one of its locks.
+    """True if a stopped thread is in the dynamic loader, or holds one of the loader's locks.
 
     It holds one in dlopen(3), in a constructor that is called there, and in the callback of
     dl_iterate_phdr(3). The stack could not tell: it has old return addresses in what nobody has

@@ -111,7 +111,7 @@ def test_nothing_is_made_of_a_name(name: str) -> None:
     begin = lines.index(f"{fence}text")
     end = lines.index(fence, begin)
     assert not any(fence in line for line in lines[begin + 1 : end])
-    # What is left without code and block is words.
+    # Without code spans and code blocks, only words are left.
     rest = "\n".join(lines[:begin] + lines[end + 1 :])
     words = re.sub(CODE, "", re.sub(r"^\|[-:|]+\|$", "", rest, flags=re.MULTILINE))
     assert not re.findall(r"[\[\]<>`\\@_~&]|www\.|://", words)

@@ -1,4 +1,4 @@
-"""speedscope: both kinds of profiles, units, and what is left out; our own files read again."""
+"""speedscope's files: samples and events, units, what is refused, and files of our own."""
 
 from __future__ import annotations
 
