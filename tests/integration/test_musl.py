@@ -71,5 +71,5 @@ def test_shares_are_true(start: Start, variant: str, seconds: float) -> None:
     capture = record(target.pid, seconds, cpu_s=ENOUGH_CPU_S)
     target.finish()
     assert share_of(capture, Verdict.COMPLETE) >= BAR, doubts(capture)
-    assert stacks(capture).share("heavy") == pytest.approx(0.75, abs=0.03)
+    assert stacks(capture).share("heavy") == pytest.approx(0.75, abs=0.1)
     assert stacks(capture).share("main") >= BAR
