@@ -8,6 +8,7 @@ so a file that was cut is good up to its last whole chunk.
 from __future__ import annotations
 
 import struct
+import threading
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,6 +35,7 @@ _LIMITS = [
 ]
 _ALIGNMENT = 8
 _LEVEL = 2  # of zstd: higher ones take more time than a recording may
+_OF_THREAD = threading.local()
 _COUNT = struct.Struct("<I")
 
 Columns = Mapping[str, npt.NDArray[Any]]
@@ -116,9 +118,17 @@ def encode(chunk: Chunk) -> bytes:
     packed = b"".join((_COUNT.pack(len(facts)), facts, *parts))
     if len(packed) > MAX_CHUNK_BYTES:
         raise ChunkSizeError(f"a chunk of {len(packed):,} bytes is too large")
-    stored = zstandard.ZstdCompressor(level=_LEVEL).compress(packed)
+    stored = _compressor().compress(packed)
     start = chunk.kind.encode("ascii"), chunk.process, len(stored), len(packed)
     return CHUNK.pack(*start, _checksum(start, stored)) + stored
+
+
+def _compressor() -> zstandard.ZstdCompressor:
+    """Return the one of this thread: two threads cannot use one at a time."""
+    found: zstandard.ZstdCompressor | None = getattr(_OF_THREAD, "compressor", None)
+    if found is None:
+        found = _OF_THREAD.compressor = zstandard.ZstdCompressor(level=_LEVEL)
+    return found
 
 
 def _json(facts: dict[str, Any]) -> bytes:

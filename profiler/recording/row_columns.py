@@ -28,7 +28,9 @@ def ended_columns(rows: Rows) -> dict[str, npt.NDArray[Any]]:
 
     Starts take half of the bytes as distances to the one before.
     """
-    return columns_of("rows", rows) | {"rows.t0_ns": np.diff(rows["t0_ns"], prepend=0)}
+    distances = rows["t0_ns"].copy()
+    distances[1:] -= rows["t0_ns"][:-1]
+    return columns_of("rows", rows) | {"rows.t0_ns": distances}
 
 
 def rows_of(chunk: Chunk, of: str, most: int = MAX_COUNT) -> Rows:

@@ -20,6 +20,7 @@ from .profile.interval_chunk import (
     Rows,
     block_of,
     check_rows,
+    joined_rows,
     total_of,
 )
 from .profile.node_sums import MAX_BINS, BinSums, CellSums, NodeSums, WaitCounts
@@ -142,7 +143,7 @@ class Nodes:
         Raises:
             InputError: another file has this name by now.
         """
-        singles = np.concatenate([np.empty(0, ROW_DTYPE), *self.singles])
+        singles = joined_rows(self.singles)
         reader = FileNodes(file, path, n_cells, self.origin_ns)
         return StoredNodes(self.levels, singles, self.origin_ns, reader)
 
@@ -272,7 +273,7 @@ class FileNodes:
                     raise DamageError("there are too many intervals")
         if not n_rows or not is_whole:
             raise DamageError("intervals are missing")
-        rows = np.concatenate(found)
+        rows = joined_rows(found)
         check_rows(rows, self._n_cells)
         if int(rows["t0_ns"].min()) != node.first_ns:
             raise DamageError("there are other intervals")

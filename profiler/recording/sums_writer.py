@@ -16,7 +16,7 @@ import numpy as np
 from .chunks import Chunk, ChunkSizeError
 from .profile.cell_kinds import KindsOfCells
 from .profile.gains import Gains
-from .profile.interval_chunk import LOCK_COLUMNS, ROW_DTYPE, Rows, block_of
+from .profile.interval_chunk import LOCK_COLUMNS, ROW_DTYPE, Rows, block_of, joined_rows
 from .profile.node_sums import NodeSums, for_window, is_inside, summed, sums_of
 from .profile.store import Profile
 from .profile.stored import FAN, Node
@@ -118,7 +118,7 @@ class SumsWriter:
             now_ns: up to when the intervals were taken.
             position: returns where the next chunk that is yielded will be in the file.
         """
-        rows = np.concatenate(self._rows)
+        rows = joined_rows(self._rows)
         end_ns = int((rows["t0_ns"] + rows["wall_ns"]).max())
         end_ns = max(now_ns, min(end_ns, now_ns + ROUND_NS))
         window_ns = self._start_ns, max(end_ns, self._start_ns + 1)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ..chunks import ChunkReader
 from ..profile.gains import Gains
-from ..profile.interval_chunk import ROW_DTYPE, Rows
+from ..profile.interval_chunk import ROW_DTYPE, Rows, joined_rows
 from ..row_columns import ended_rows
 from ..row_columns import rows_of as table_of
 from .parts import Part, unreadable
@@ -39,9 +39,9 @@ def merged_rows(parts: Sequence[Part], tables: MergedTables) -> Iterator[Gains]:
         waiting.append(rows)
         n_rows, now_ns = n_rows + len(rows), max(now_ns, until_ns)
         if n_rows >= ROWS_IN_CHUNK:
-            yield rows_gains(np.concatenate(waiting), start_ns, now_ns)
+            yield rows_gains(joined_rows(waiting), start_ns, now_ns)
             waiting, n_rows = [], 0
-    yield rows_gains(np.concatenate([np.empty(0, ROW_DTYPE), *waiting]), start_ns, now_ns)
+    yield rows_gains(joined_rows(waiting), start_ns, now_ns)
 
 
 def rows_of(part: Part, tables: MergedTables) -> Iterator[tuple[int, Rows]]:

@@ -39,6 +39,7 @@ from .interval_chunk import (
     block_of,
     check_rows,
     cut,
+    joined_rows,
 )
 from .past import Past
 from .stored import StoredIntervals
@@ -106,7 +107,7 @@ class Intervals:
         Args:
             n_cells: the number of cells that the caller knows.
         """
-        ended = np.concatenate([np.empty(0, ROW_DTYPE), *(self._kept or ())])
+        ended = joined_rows(self._kept or ())
         self._kept = []
         return NewRows(*self._cells.rows_since(n_cells), ended, self._open.copy(), self.now_ns)
 
