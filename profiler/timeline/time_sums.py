@@ -43,7 +43,7 @@ LEAST_BINS = 4
 PART_SUMS = 1 << 17
 _LEVELS = 64
 MAX_READ = 16  # nodes of a file whose intervals are read for one view, at most …
-MAX_SUMS = 128  # … and nodes whose sums are
+MAX_SUMS = 32  # … and nodes whose sums are
 
 
 class Columns(NamedTuple):
