@@ -24,7 +24,7 @@ from flametap.linux import heaps
 from flametap.model import Clock, Module, Status, Verdict
 from flametap.recording.names.table import SymbolTable
 from flametap.recording.profile.store import Profile
-from flametap.recording.recording import Process, Recording
+from flametap.recording.recording import Recording
 from flametap.tree.selection import EVERYTHING
 from flametap.web.server import serve
 from flametap.wire.events import Batch, ModuleUpdate, ThreadUpdate, Trace
@@ -57,7 +57,7 @@ def recording(n_intervals: int, n_traces: int, n_threads: int) -> Recording:
     """Fill a profile as a recording does, with what it makes ahead of views."""
     profile = Profile(tables_bytes=TABLES_BYTES)
     table = SymbolTable(profile.locate)
-    found = Recording(Process(profile, table), lambda: ended(profile))
+    found = Recording(profile, table, lambda: ended(profile))
     module = ModuleUpdate(Module(1, "/usr/lib/libx.so", 0, 0, 1 << 40, ""), False)
     threads = [
         ThreadUpdate(i, i, f"worker {i}", 0, exited=False, hidden=False, signals_blocked=False)
@@ -94,9 +94,9 @@ def main() -> None:
     server = serve(views, "127.0.0.1", 0, secrets.token_urlsafe(24))
     said = {
         "url": server.url,
-        "samples": source.process.profile.samples,
+        "samples": source.profile.samples,
         "nodes": len(views.tree(EVERYTHING).parent),
-        "cpu_s": source.process.profile.total_ns(Clock.CPU) / 1e9,
+        "cpu_s": source.profile.total_ns(Clock.CPU) / 1e9,
     }
     print(json.dumps(said), flush=True)
     sys.stdin.read()

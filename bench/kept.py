@@ -33,7 +33,7 @@ from flametap.capture.live import Capture
 from flametap.model import Module, Verdict
 from flametap.recording.names.table import SymbolTable
 from flametap.recording.profile.store import Profile
-from flametap.recording.recording import Process, Recording, ended
+from flametap.recording.recording import Recording, ended
 from flametap.recording.writer import RecordingWriter
 from flametap.wire.events import Batch, ModuleUpdate, ThreadUpdate, Trace
 from reporting import Data, Table
@@ -64,7 +64,7 @@ def memory_mb():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 open_s, opened = timed(lambda: open_recording(sys.argv[1]))
-views, duration_ns = views_of(opened), opened.process.profile.duration_ns
+views, duration_ns = views_of(opened), opened.profile.duration_ns
 first_s, _ = timed(lambda: views.tree(Selection()))
 open_mb = memory_mb()
 seconds = {}
@@ -219,7 +219,7 @@ def _begun(file: BinaryIO, n_stacks: int) -> tuple[Profile, RecordingWriter]:
     profile = Profile()
     profile.keep_new()
     table = SymbolTable(profile.locate)
-    recording = Recording(Process(profile, table), lambda: ended(profile))
+    recording = Recording(profile, table, lambda: ended(profile))
     module = ModuleUpdate(Module(1, "/usr/lib/libx.so", 0, 0, 1 << 40, ""), False)
     threads = [
         ThreadUpdate(i, i, f"worker {i}", 0, exited=False, hidden=False, signals_blocked=False)

@@ -30,7 +30,7 @@ from flametap.export.request import ExportRequest
 from flametap.model import MANAGED, Clock, Frame, FrameKind, Function, Module, Verdict
 from flametap.recording.names.table import SymbolTable
 from flametap.recording.profile.store import Profile
-from flametap.recording.recording import Process, Recording
+from flametap.recording.recording import Recording
 from flametap.tree import calltree
 from flametap.tree.frame_filter import FrameFilter, Language
 from flametap.wire import abi
@@ -177,7 +177,7 @@ def measure(options: argparse.Namespace, _folder: Path) -> dict[str, Any]:
     step("verdicts", profile.verdicts)
     step(
         "export: folded",
-        lambda: folded.write(ExportRequest(Recording(Process(profile, table))), io.BytesIO()),
+        lambda: folded.write(ExportRequest(Recording(profile, table)), io.BytesIO()),
     )
     # Fewer stacks of a Python program: 10⁵ nodes.
     python, few = Profile(), options.traces // 4

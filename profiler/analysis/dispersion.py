@@ -52,7 +52,7 @@ class Side:
 
     def bounds_ns(self) -> tuple[int, int]:
         """Return begin and end of what is counted, since the start of the recording."""
-        duration_ns = self.recording.process.profile.duration_ns
+        duration_ns = self.recording.profile.duration_ns
         span = self.selection.span or Span(0)
         begin, end = span.between(0, duration_ns)
         return min(begin, duration_ns), min(end, duration_ns)

@@ -35,7 +35,7 @@ class Views:
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
-        self._profile, self._names = recording.process.profile, recording.process.names
+        self._profile, self._names = recording.profile, recording.names
         self._time = TimeSums(self._profile.moments, WaitCauses(self._names))
         self._time_ahead = TimeAhead(self._time, self._profile)
         self._made_trees: TreeBuilder | None = None
@@ -58,7 +58,7 @@ class Views:
         if self._made_code is None:
             from ..code.code_view import CodeView
 
-            self._made_code = CodeView(self.recording.process)
+            self._made_code = CodeView(self.recording)
         return self._made_code
 
     def threads(self, span: Span | None = None) -> list[ThreadInfo]:

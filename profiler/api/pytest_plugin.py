@@ -99,7 +99,7 @@ class _Run:
         except FlametapError as error:
             self._lines.append(f"flametap: {error.message}")
             return
-        start_ns = recording._recorded.process.profile.start_ns
+        start_ns = recording._recorded.profile.start_ns
         ranges = {
             test: [max(0, at - start_ns) / NS_PER_S for at in pair]
             for test, pair in self._ranges_ns.items()

@@ -75,7 +75,7 @@ class Recording:
     @property
     def duration_s(self) -> float:
         """How long was recorded, in seconds."""
-        return self._recorded.process.profile.duration_ns / NS_PER_S
+        return self._recorded.profile.duration_ns / NS_PER_S
 
     @property
     def notes(self) -> list[str]:
@@ -85,7 +85,7 @@ class Recording:
     @property
     def threads(self) -> list[Thread]:
         """All threads that had any time, those with the most CPU time first."""
-        found = self._recorded.process.profile.thread_infos()
+        found = self._recorded.profile.thread_infos()
         return [
             Thread(
                 each.tid,
@@ -150,7 +150,7 @@ class Recording:
             range: only this time.
         """
         selection = self._selection("wall", thread, range)
-        duration_ns = self._recorded.process.profile.duration_ns
+        duration_ns = self._recorded.profile.duration_ns
         start_ns, end_ns = (selection.span or Span(0)).between(0, duration_ns)
         query = LaneQuery(
             start_ns,
@@ -313,7 +313,7 @@ class Recording:
     def _thread_ids(self, thread: Threads) -> frozenset[int] | None:
         if thread is None:
             return None
-        infos = self._recorded.process.profile.thread_infos()
+        infos = self._recorded.profile.thread_infos()
         if isinstance(thread, str):
             try:
                 pattern = re.compile(thread)

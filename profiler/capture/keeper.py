@@ -54,7 +54,7 @@ class Keeper:
         self.error: OutputError | None = None
         self._file, self.path = file, path
         self._lock = threading.Lock()
-        self._process = recording.process
+        self._recording = recording
         self._with_sources = with_sources
         try:
             self._writer = RecordingWriter(
@@ -63,7 +63,7 @@ class Keeper:
         except OSError:
             self.close()
             raise
-        recording.process.profile.keep_new()
+        recording.profile.keep_new()
         recording.copy_to = self.copy_to
 
     def step(self) -> None:
@@ -83,7 +83,7 @@ class Keeper:
     def _code(self) -> Iterable[Chunk]:
         from ..code.code_to_keep import code_chunks
 
-        return code_chunks(self._process, with_sources=self._with_sources)
+        return code_chunks(self._recording, with_sources=self._with_sources)
 
     def close(self) -> None:
         """Close the file as it is."""
@@ -134,7 +134,7 @@ class Keeper:
             try:
                 work()
             except OSError as error:
-                self._process.profile.forget_new()
+                self._recording.profile.forget_new()
                 self.error = OutputError(
                     f"cannot write {self.path} any further: {error.strerror or error}",
                     "what was written before can be opened",
@@ -164,7 +164,7 @@ class RollingKeeper(Keeper):
     def copy_to(self, copy: BinaryIO) -> None:
         """See ``Keeper.copy_to``: of what is kept."""
         code = self._code_so_far()
-        profile = self._process.profile
+        profile = self._recording.profile
         start_ns = max(profile.start_ns, profile.now_ns - self._keep_ns)
         shift_s = (start_ns - profile.start_ns) / 1e9
         with self._lock:

@@ -25,7 +25,7 @@ from ..linux.command_line import program_name
 from ..model import ChildProcess, Status, Verdict
 from ..recording.names.table import SymbolTable
 from ..recording.profile.store import Profile
-from ..recording.recording import Process, Recording
+from ..recording.recording import Recording
 from ..recording.revision import Revision
 from ..symbols.interpreters.found import FoundInterpreter, languages_of
 from ..symbols.interpreters.search import Interpreters
@@ -92,8 +92,7 @@ class Capture:
         self._revision = Revision(lambda: self.profile.revision, lambda: self.names.revision)
         self.profile = Profile(self._revision.notify)
         self.names = SymbolTable(self.profile.locate, self._revision.notify)
-        process = Process(self.profile, self.names)
-        self.recording = Recording(process, self.status, self._revision)
+        self.recording = Recording(self.profile, self.names, self.status, self._revision)
         self._views = views_of(self.recording)
         self.symbolizer: Symbolizer | None = None
         self.command = ""
@@ -191,7 +190,7 @@ class Capture:
             names_remedies=self.options.names_remedies,
         )
         self.symbolizer = symbolizer
-        self.recording.process.code = LiveCode(self.profile, symbolizer)
+        self.recording.code = LiveCode(self.profile, symbolizer)
         self._set_interpreters(self.interpreters())
 
     def _set_interpreters(self, found: Sequence[FoundInterpreter]) -> None:

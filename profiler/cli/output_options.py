@@ -46,7 +46,7 @@ class OutputOptions:
             return None
         return frozenset(
             thread.thread_id
-            for thread in recording.process.profile.thread_infos()
+            for thread in recording.profile.thread_infos()
             if thread.tid in self.tids
             or (self.thread_name is not None and self.thread_name.search(thread.name))
         )

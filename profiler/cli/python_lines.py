@@ -27,7 +27,7 @@ def gil_lines(recording: Recording) -> list[str]:
     # Imported here: it loads numpy.
     from ..locks.lock_waits import lock_share, lock_waits
 
-    share = lock_share(recording.process.profile)
+    share = lock_share(recording.profile)
     if share is None:
         return []
     line = f"GIL: held {share.held:.1%} of the wall time"
@@ -35,7 +35,7 @@ def gil_lines(recording: Recording) -> list[str]:
         return [f"{line}; no thread waited for it"]
     whose = "1 thread's" if share.n_waiting == 1 else f"{share.n_waiting:,} threads'"
     line += f"; {duration(share.awaited_ns / 1e9)} of {whose} time was spent waiting for it"
-    waits = lock_waits(recording.process.profile, recording.process.names)
+    waits = lock_waits(recording.profile, recording.names)
     if waits.holders:
         heaviest = waits.holders[0]
         part = heaviest.ns / waits.total_ns
@@ -44,7 +44,7 @@ def gil_lines(recording: Recording) -> list[str]:
 
 
 def _holder(recording: Recording, holder: Holder) -> str:
-    thread = recording.process.profile.threads.get(holder.thread_id)
+    thread = recording.profile.threads.get(holder.thread_id)
     name = f"{thread.name} ({thread.tid})" if thread else "a thread that ended"
     if holder.function_id < 0:
         return name

@@ -195,7 +195,7 @@ def refuse_empty(recording: Recording, what: OutputOptions) -> None:
         NoSamplesError: it has nothing.
     """
     thread_ids = what.thread_ids(recording)
-    profile, only_gil = recording.process.profile, what.shown.only_gil
+    profile, only_gil = recording.profile, what.shown.only_gil
     status = recording.status()
     pid = status.pid
     _refuse_unknown(status, what)

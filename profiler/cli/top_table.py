@@ -43,7 +43,7 @@ def table_lines(
     status, selection = recording.status(), options.selection(recording)
     tree = views_of(recording).tree(selection)
     total_ns = int(tree.total_ns[0])
-    alive = sum(not each.exited for each in recording.process.profile.thread_infos())
+    alive = sum(not each.exited for each in recording.profile.thread_infos())
     name = shorten(status.command, max(20, width - 60))
     what = f"{weight_name(status, options.clock)} {weight(status, total_ns)}"
     if not status.source:

@@ -18,7 +18,7 @@ from ..recording.code_source import CodeSource
 from ..recording.kept_code import CODE, TEXT, listing_chunk
 from ..recording.names.table import SymbolTable
 from ..recording.profile.store import Profile
-from ..recording.recording import Process
+from ..recording.recording import Recording
 from ..symbols.locate.source_text import SourceText
 from ..tree.function_sums import top_functions
 from ..tree.selection import Selection
@@ -35,14 +35,14 @@ _HAVE_CODE = (FrameKind.NATIVE, FrameKind.INLINED, FrameKind.UNKNOWN)
 LISTED_S = 2.0  # the CPU time that their instructions may take
 
 
-def code_chunks(process: Process, *, with_sources: bool = True) -> Iterator[Chunk]:
-    """Return what a recording's file keeps of the code of a process, once all names are found.
+def code_chunks(recording: Recording, *, with_sources: bool = True) -> Iterator[Chunk]:
+    """Return what a recording's file keeps of its code, once all names are found.
 
     Args:
-        process: it.
+        recording: it.
         with_sources: False leaves out the texts of lines.
     """
-    profile, table, code = process.profile, process.names, process.code
+    profile, table, code = recording.profile, recording.names, recording.code
     most = MAX_TEXT if with_sources else 0
     yield Chunk(TEXT, {"texts": list(_texts(profile, table, code, most))})
     yield from _listings(profile, table, code)

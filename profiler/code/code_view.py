@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ..model import MANAGED, NO_MODULE, Frame, FrameKind, Function, Module, SymbolSource
 from ..recording.code_source import CodeRow, CodeSource
 from ..recording.names.table import JIT_MODULE
-from ..recording.recording import Process
+from ..recording.recording import Recording
 from ..symbols.locate.source_text import SourceText
 from ..tree.selection import Selection
 from .annotation import (
@@ -42,17 +42,17 @@ class CodeView:
     """Answers about the code of a profile; see the module docstring. Any thread may call.
 
     Args:
-        process: has the names and the code that are known so far.
+        recording: has the names and the code that are known so far.
     """
 
-    def __init__(self, process: Process) -> None:
-        self._process = process
-        self._profile = process.profile
-        self._table = process.names
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._profile = recording.profile
+        self._table = recording.names
 
     @property
     def _code(self) -> CodeSource:
-        return self._process.code
+        return self._recording.code
 
     # -- modules
 

@@ -68,12 +68,12 @@ class ExportRequest:
     @property
     def profile(self) -> Profile:
         """Threads, modules, stacks and intervals."""
-        return self.recording.process.profile
+        return self.recording.profile
 
     @property
     def names(self) -> SymbolTable:
         """The functions of the stacks."""
-        return self.recording.process.names
+        return self.recording.names
 
     @cached_property
     def status(self) -> Status:

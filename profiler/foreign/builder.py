@@ -24,7 +24,7 @@ from ..recording.profile.interval_chunk import MAX_SUM_NS, ROW_DTYPE
 from ..recording.profile.intervals import NewRows
 from ..recording.profile.stack_columns import FIRST, StackColumns
 from ..recording.profile.store import Profile
-from ..recording.recording import Process, Recording
+from ..recording.recording import Recording
 from ..recording.writer import RecordingWriter
 from ..wire.abi import FRAME_KIND_MANAGED, FRAME_KIND_SHIFT, MAX_FRAMES
 from .columns import Int64s, distinct
@@ -340,7 +340,7 @@ def _recording(gains: Gains, frames: Sequence[tuple[Frame, ...]], status: Status
         profile.extend(gains)
         profile.settle()
         names.set_many(range(len(frames)), frames)
-        found = Recording(Process(profile, names), lambda: status, meta={})
+        found = Recording(profile, names, lambda: status, meta={})
         found.copy_to = copy_to
         return found
 

@@ -16,7 +16,7 @@ from ..errors import InputError, OutputError
 from .chunks import MAGIC
 from .kept_code import CODE, TEXT, KeptCode
 from .reader import load
-from .recording import Process, Recording
+from .recording import Recording
 from .revision import Revision
 
 # Files up to this size are read into memory, in a second.
@@ -99,8 +99,8 @@ def recording_in(file: BinaryIO, path: str) -> Recording:
     code = KeptCode(loaded.others, loaded.table, status.symbols)
     if code.damage:
         status.notes.append(f"source texts are missing, as the file is damaged: {code.damage}")
-    process = Process(loaded.profile, loaded.table, code)
-    found = Recording(process, lambda: status, Revision(lambda: status.revision), loaded.meta)
+    changes = Revision(lambda: status.revision)
+    found = Recording(loaded.profile, loaded.table, lambda: status, changes, loaded.meta, code)
     if is_copy:
         kept = os.fdopen(os.dup(file.fileno()), "rb")
         weakref.finalize(found, kept.close)

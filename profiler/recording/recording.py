@@ -9,7 +9,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, BinaryIO
 
 from ..model import Function, Status
@@ -19,56 +19,44 @@ from .profile.store import Profile
 from .revision import Revision
 
 
-@dataclass
-class Process:
-    """One program of a recording.
-
-    Attributes:
-        profile: its threads, modules, stacks and intervals.
-        names: the functions of its stacks.
-        code: its source texts and instructions.
-    """
-
-    profile: Profile
-    names: SymbolTable
-    code: CodeSource = field(default_factory=NoCode)
-
-
 class Recording:
     """A recording, which may still grow. Any thread may read it.
 
     Args:
-        process: the program.
+        profile: threads, modules, stacks and intervals.
+        names: the functions of the stacks.
         status: returns its state; without it, that of one that has ended, as far as it is known.
         changes: counts them; without it, there are none.
         meta: where and by what it was made; without it, here.
+        code: source texts and instructions.
 
     Attributes:
-        processes: the programs.
+        profile: see above.
+        names: see above.
         changes: see above.
         meta: see above.
+        code: see above.
         views: what readers keep of it (``analysis.views.views_of``).
         copy_to: writes all of it as a file of its own; None if it is kept in no file.
     """
 
     def __init__(
         self,
-        process: Process,
+        profile: Profile,
+        names: SymbolTable,
         status: Callable[[], Status] | None = None,
         changes: Revision | None = None,
         meta: Mapping[str, Any] | None = None,
+        code: CodeSource | None = None,
     ) -> None:
-        self.processes = [process]
-        self._status = status or (lambda: ended(process.profile))
-        self.changes = changes or Revision(lambda: process.profile.revision)
+        self.profile = profile
+        self.names = names
+        self.code = code or NoCode()
+        self._status = status or (lambda: ended(profile))
+        self.changes = changes or Revision(lambda: profile.revision)
         self.meta = machine() if meta is None else dict(meta)
         self.views: Any = None
         self.copy_to: Callable[[BinaryIO], None] | None = None
-
-    @property
-    def process(self) -> Process:
-        """The program that the recording began with."""
-        return self.processes[0]
 
     def status(self) -> Status:
         """Return state, counters, verdicts and symbols. Cheap enough for several calls a second."""
@@ -79,11 +67,11 @@ class Recording:
         """The functions of all stacks. The index of a function is its id and never changes: the
         sequence only grows at its end.
         """
-        return self.process.names.functions
+        return self.names.functions
 
     def function_id(self, function: Function) -> int:
         """Return the id of a function; a new one is added at the end."""
-        return self.process.names.function_id(function)
+        return self.names.function_id(function)
 
     @property
     def revision(self) -> int:

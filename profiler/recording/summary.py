@@ -55,7 +55,7 @@ def summary(recording: Recording, waits_shown_by: str = "") -> list[str]:
     Returns:
         Lines without a full stop.
     """
-    profile = recording.process.profile
+    profile = recording.profile
     cpu_ns, threads = profile.total_ns(Clock.CPU), profile.thread_infos()
     return summary_of(recording.status(), cpu_ns, threads, waits_shown_by)
 

@@ -49,10 +49,10 @@ class RecordingWriter:
         self._with_arguments = with_arguments
         self._file = file
         self._end = 0  # of the file so far
-        self._sums = SumsWriter(recording.process.profile) if with_index else None
+        self._sums = SumsWriter(recording.profile) if with_index else None
         self._places: list[tuple[str, int]] = []  # of chunks that the index names
-        self._profile = recording.process.profile
-        self._table = recording.process.names
+        self._profile = recording.profile
+        self._table = recording.names
         self._status = recording.status
         self._mark = GainMark()
         self._names = NameMark()

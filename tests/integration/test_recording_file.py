@@ -103,7 +103,7 @@ def test_copy_that_is_saved_while_it_is_recorded_opens(start: Start, tmp_path: P
     status = opened.status()
     assert (status.state, status.reason) == ("ended", "it was saved while it was made")
     assert status.pid == target.pid
-    assert 0 < opened.process.profile.total_ns(Clock.CPU) <= saved_ns
+    assert 0 < opened.profile.total_ns(Clock.CPU) <= saved_ns
     assert {"heavy", "light"} <= {each.name for each in opened.functions}
     (heavy,) = (at for at, each in enumerate(opened.functions) if each.name == "heavy")
     assert views_of(opened).instructions(heavy, Selection(Clock.CPU)).rows
@@ -139,13 +139,13 @@ def test_last_part_is_saved_when_it_is_asked_for_and_when_the_process_dies(
         )
         wait_until(lambda: any(tmp_path.glob("ratio-*.flametap")), "a saved part", SYMBOLS_S)
         (first,) = tmp_path.glob("ratio-*.flametap")
-        began_ns = open_recording(str(first)).process.profile.start_ns
+        began_ns = open_recording(str(first)).profile.start_ns
         time.sleep(1.5)
         os.kill(target.pid, signal.SIGKILL)
         _, said = host.communicate(timeout=SYMBOLS_S)
     assert host.returncode == 0, said
     (last,) = set(tmp_path.glob("ratio-*.flametap")) - {first}
-    found = open_recording(str(last)).process.profile
+    found = open_recording(str(last)).profile
     assert found.start_ns > began_ns
     assert 0 < found.duration_ns <= 1.1e9
     assert found.total_ns(Clock.CPU) > 0

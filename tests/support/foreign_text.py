@@ -47,7 +47,7 @@ def clock_of(recording: Recording) -> Clock:
 def thread_stacks(recording: Recording) -> Counter[tuple[str, ...]]:
     """The functions of each stack, below the name of its thread; nothing is hidden."""
     found: Counter[tuple[str, ...]] = Counter()
-    for info in recording.process.profile.thread_infos():
+    for info in recording.profile.thread_infos():
         threads = frozenset((info.thread_id,))
         selection = Selection(clock_of(recording), threads, FrameFilter(plumbing=True))
         tree = ExportRequest(recording, selection).tree()
@@ -63,7 +63,5 @@ def thread_stacks(recording: Recording) -> Counter[tuple[str, ...]]:
 
 def frames(recording: Recording) -> list[Frame]:
     """All frames of its stacks, in order of their first use."""
-    names = recording.process.names
-    return [
-        each for at in range(recording.process.profile.n_addresses) for each in names.frames(at)
-    ]
+    names = recording.names
+    return [each for at in range(recording.profile.n_addresses) for each in names.frames(at)]

@@ -8,10 +8,10 @@ from typing import Any
 import wire
 from flametap.analysis.views import views_of
 from flametap.model import Frame, Status
-from flametap.recording.code_source import CodeSource, NoCode
+from flametap.recording.code_source import CodeSource
 from flametap.recording.names.table import SymbolTable
 from flametap.recording.profile.store import BEGINNING, Profile
-from flametap.recording.recording import Process, Recording, with_sums
+from flametap.recording.recording import Recording, with_sums
 from flametap.recording.revision import Revision
 from flametap.wire.decoder import Decoder
 from flametap.wire.events import Batch
@@ -36,8 +36,9 @@ class Growing:
         revision = Revision(lambda: self.profile.revision, lambda: self._table.revision)
         self.profile = Profile(revision.notify)
         self._table = SymbolTable(self.profile.locate, revision.notify)
-        process = Process(self.profile, self._table, code or NoCode())
-        self.recording = Recording(process, status or self._running, revision)
+        self.recording = Recording(
+            self.profile, self._table, status or self._running, revision, code=code
+        )
         self.views = views_of(self.recording)
         self._mark = BEGINNING
 

@@ -13,7 +13,7 @@ from flametap.recording.chunks import ChunkReader
 from flametap.recording.contents import Loaded, gains_of, take_names, take_status
 from flametap.recording.names.table import SymbolTable
 from flametap.recording.profile.store import Profile
-from flametap.recording.recording import Process, Recording, ended
+from flametap.recording.recording import Recording, ended
 from flametap.recording.writer import RecordingWriter
 from flametap.wire import abi
 from flametap.wire.decoder import Decoder
@@ -49,7 +49,7 @@ def made_up(seed: int, *, n_rows: int = N_ROWS, is_whole: bool = True) -> bytes:
         ],
     )
     file = io.BytesIO()
-    recording = Recording(Process(profile, table), lambda: ended(profile), meta={"host": "here"})
+    recording = Recording(profile, table, lambda: ended(profile), meta={"host": "here"})
     writer = RecordingWriter(file, recording)
     writer.step()
     decoder = Decoder()
@@ -87,7 +87,7 @@ def with_sums(data: bytes, node_rows: int) -> bytes:
     profile = Profile()
     profile.keep_new()
     found = Loaded(profile, SymbolTable(profile.locate), Status(0, "", ""))
-    recording = Recording(Process(profile, found.table), lambda: found.status, meta={})
+    recording = Recording(profile, found.table, lambda: found.status, meta={})
     file = io.BytesIO()
     with mock.patch.multiple(sums_writer, NODE_ROWS=node_rows, ROWS_A_SINGLE=0):
         writer = RecordingWriter(file, recording)

@@ -13,7 +13,7 @@ from flametap.model import Clock, Frame, Function, Status, SymbolSource, Verdict
 from flametap.recording.chunks import Chunk
 from flametap.recording.names.table import SymbolTable
 from flametap.recording.profile.store import Profile
-from flametap.recording.recording import Process, Recording
+from flametap.recording.recording import Recording
 from flametap.recording.writer import RecordingWriter
 from flametap.wire import abi
 from profiles import EPOLL_WAIT, apply
@@ -62,7 +62,7 @@ class Made:
             has_gil=self.has_gil,
         )
         meta = {"flametap": "1", "host": self.host, "system": "Linux", "machine": "x86_64"}
-        recording = Recording(Process(profile, table), lambda: status, meta=meta)
+        recording = Recording(profile, table, lambda: status, meta=meta)
         with path.open("wb") as file:
             writer = RecordingWriter(file, recording)
             for step in range(3):
@@ -163,7 +163,7 @@ class Made:
 
 def sums(recording: Recording, label: str = "") -> Counter[tuple[Any, ...]]:
     """The time and the samples of each clock, thread, wait and stack of named frames."""
-    profile, table = recording.process.profile, recording.process.names
+    profile, table = recording.profile, recording.names
     trie, threads = profile.trie(), profile.threads
     found: Counter[tuple[Any, ...]] = Counter()
     for clock in Clock:

@@ -14,7 +14,7 @@ from flametap.analysis.views import views_of
 from flametap.code.live_code import LiveCode
 from flametap.model import Frame, FrameKind, Function, ManagedVerdict, Status
 from flametap.recording.profile.store import Profile
-from flametap.recording.recording import Process, Recording, with_sums
+from flametap.recording.recording import Recording, with_sums
 from profiles import apply
 from python_profiles import named
 
@@ -134,8 +134,8 @@ class PythonServer:
         )
         self.has_ended = False
         self.profile = profile
-        process = Process(profile, named(profile, self._frames), LiveCode(profile, None))
-        self.recording = Recording(process, self._status)
+        names = named(profile, self._frames)
+        self.recording = Recording(profile, names, self._status, code=LiveCode(profile, None))
         self.views = views_of(self.recording)
 
     def _walk(self, name: str) -> list[int]:

@@ -35,7 +35,7 @@ def what_it_says(recording: Recording) -> dict[str, Any]:
     said: dict[str, Any] = {
         "command": status.command,
         "ended": status.reason,
-        "duration_ns": recording.process.profile.duration_ns,
+        "duration_ns": recording.profile.duration_ns,
         "samples": status.samples,
         "languages": status.languages,
         "notes": status.notes,

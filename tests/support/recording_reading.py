@@ -95,7 +95,7 @@ def open_only(data: bytes) -> None:
     chance = zlib.crc32(data)
     recording = opened(data, is_long=_is_long(data, chance))
     assert recording.status().is_final
-    assert recording.process.profile.duration_ns >= 0
+    assert recording.profile.duration_ns >= 0
 
 
 def open_and_read(data: bytes) -> None:
@@ -130,7 +130,7 @@ def _open_and_read(data: bytes) -> None:
 
 
 def _check_sums(recording: Recording) -> None:
-    profile, views = recording.process.profile, views_of(recording)
+    profile, views = recording.profile, views_of(recording)
     threads = views.threads()
     for clock in Clock:
         tree = views.tree(Selection(clock))
@@ -168,7 +168,7 @@ def _print(recording: Recording, size_bytes: int) -> None:
 
 def _looks(views: Views, recording: Recording) -> Iterator[Callable[[], object]]:
     """Yield what asks for views that the page does not ask for in this way."""
-    profile = recording.process.profile
+    profile = recording.profile
     part = Span(profile.duration_ns // 3, profile.duration_ns * 2 // 3)
     for clock in Clock:
         yield partial(_check_part, recording, Selection(clock, span=part))

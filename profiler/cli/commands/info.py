@@ -37,7 +37,7 @@ def info_lines(recording: Recording, size_bytes: int) -> list[str]:
     from ...recording.cost import Certificate
     from ...recording.summary import summary
 
-    status, meta, profile = recording.status(), recording.meta, recording.process.profile
+    status, meta, profile = recording.status(), recording.meta, recording.profile
     facts = [
         ("command", status.command),
         ("process", str(status.pid or "")),

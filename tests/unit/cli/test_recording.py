@@ -27,7 +27,7 @@ from flametap.errors import NoSamplesError, OutputError
 from flametap.model import Clock, Frame, FrameKind, Function, Status
 from flametap.recording.names.table import SymbolTable
 from flametap.recording.profile.store import Profile
-from flametap.recording.recording import Process, Recording
+from flametap.recording.recording import Recording
 from flametap.tree.calltree import CallTree
 from profiles import apply
 from python_profiles import named
@@ -105,7 +105,7 @@ class PlayedCapture:
 
     def __init__(self, *, cpu_ns: int = 500_000_000, ends: bool = False) -> None:
         self.profile, self.names = played(cpu_ns)
-        self.recording = Recording(Process(self.profile, self.names), self.status)
+        self.recording = Recording(self.profile, self.names, self.status)
         self.diary: list[str] = []
         self.ends = ends
         self.unnamed_polls = 2

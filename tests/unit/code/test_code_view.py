@@ -15,7 +15,7 @@ from flametap.code.live_code import LiveCode
 from flametap.model import Clock, Frame, FrameKind, Function, RawFrame
 from flametap.recording.names.table import SymbolTable
 from flametap.recording.profile.store import Profile
-from flametap.recording.recording import Process
+from flametap.recording.recording import Recording
 from flametap.symbols.symbolizer import Symbolizer
 from flametap.tree.selection import Selection
 from objects import compile_object, module_of, open_elf, symbols
@@ -69,7 +69,7 @@ class Recorded:
         self.symbolizer.submit_many(self.profile.news().addresses)
         assert self.symbolizer.wait_idle(30)
         self.view = CodeView(
-            Process(self.profile, self.table, LiveCode(self.profile, self.symbolizer))
+            Recording(self.profile, self.table, code=LiveCode(self.profile, self.symbolizer))
         )
 
     def function(self, name: str) -> Function:
@@ -180,7 +180,7 @@ def test_of_a_long_function_only_what_weighs_is_shown(
 def test_nothing_attached_yet() -> None:
     profile = Profile()
     table = SymbolTable(profile.locate)
-    view = CodeView(Process(profile, table))
+    view = CodeView(Recording(profile, table))
     assert view.symbols(Selection(Clock.CPU)).modules == []
     assert (
         view.lines(table.function_id(Function("f", "m", "f.c")), Selection(Clock.CPU)).lines == []
@@ -203,7 +203,7 @@ def test_lines_of_a_function_that_takes_in_a_file(
     table.set(ids[WORK_ADDR_2], [Frame(work, 20, str(other))])
     symbolizer = Symbolizer(table, None, cache_dir=tmp_path / "cache")
     request.addfinalizer(symbolizer.close)
-    view = CodeView(Process(profile, table, LiveCode(profile, symbolizer)))
+    view = CodeView(Recording(profile, table, code=LiveCode(profile, symbolizer)))
     found = view.lines(table.function_id(work), Selection(Clock.CPU))
     assert found.file == str(own)
     heavy = [(each.file, each.line, each.text) for each in found.lines if each.total_ns]

@@ -11,7 +11,7 @@ from flametap.code import live_code
 from flametap.code.code_view import CodeView
 from flametap.code.live_code import LiveCode
 from flametap.model import Clock, Frame, Function
-from flametap.recording.recording import Process
+from flametap.recording.recording import Recording
 from flametap.symbols.symbolizer import Symbolizer
 from flametap.tree.frame_filter import FrameFilter, Language
 from flametap.tree.selection import Selection
@@ -27,8 +27,8 @@ def view_of(
     table = named(profile, NAMES | places)
     symbolizer = Symbolizer(table, None, cache_dir=folder / "cache")
     request.addfinalizer(symbolizer.close)
-    process = Process(profile, table, LiveCode(profile, symbolizer))
-    return CodeView(process), table.function_id(function)
+    recording = Recording(profile, table, code=LiveCode(profile, symbolizer))
+    return CodeView(recording), table.function_id(function)
 
 
 def test_lines_have_text_and_the_weight_of_what_is_hidden_below(

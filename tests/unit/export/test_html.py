@@ -120,7 +120,7 @@ def test_report_has_the_code_of_the_heaviest_functions(monkeypatch: pytest.Monke
     report = packed_report.read(written(ExportRequest(recording)))
     code = report.part("code")
     assert code["functions"]
-    view = code_view.CodeView(recording.process)
+    view = code_view.CodeView(recording)
     numbers = {function.name: at for at, function in enumerate(recording.functions)}
     for number, clocks in code["functions"].items():
         function_id = numbers[report.names["functions"]["name"][int(number)]]

@@ -73,7 +73,7 @@ def test_sums_of_all_clocks_are_those_of_the_call_trees(tmp_path: Path, seed: in
     recording = recorded(*random_profile(random.Random(seed)))
     check(ExportRequest(recording), tmp_path)
     check(ExportRequest(recording, Selection(thread_ids=frozenset({2, 3}))), tmp_path)
-    duration_ns = recording.process.profile.duration_ns
+    duration_ns = recording.profile.duration_ns
     span = Span(duration_ns // 3, duration_ns // 2)
     request = ExportRequest(recording, Selection(span=span))
     with exported(request, tmp_path) as database:

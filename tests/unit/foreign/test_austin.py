@@ -29,7 +29,7 @@ def test_time_is_in_nanoseconds() -> None:
             ("<module>", "C.f"): 300_000,
             ("<module>",): 1000,
         }
-    infos = recording.process.profile.thread_infos()
+    infos = recording.profile.thread_infos()
     assert [(each.name, each.tid) for each in infos] == [("", 9), ("0x7f01", 0)]
     first, second = frames(recording)
     assert (second.function.name, second.file, second.line) == ("C.f", "b/c.py", 12)

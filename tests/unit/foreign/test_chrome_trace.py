@@ -99,7 +99,7 @@ def test_names_and_places(tmp_path: Path) -> None:
         ("other",): US,
         ("more",): US,
     }
-    threads = {(each.name, each.tid) for each in recording.process.profile.thread_infos()}
+    threads = {(each.name, each.tid) for each in recording.profile.thread_infos()}
     assert threads == {("prog: main", 2), ("prog: thread 140642546277248", 0), ("process 9", 3)}
     kinds = {each.name: (each.file, each.kind) for each in recording.functions}
     assert kinds["work"] == ("/w/a.py", FrameKind.PYTHON)
@@ -125,7 +125,7 @@ def test_cpu_profiles_are_shown_alone(tmp_path: Path) -> None:
     data = [full("slice", 0, 9), second, end, begin, first, named("thread_name", "Main")]
     recording = opened(tmp_path, "x", json.dumps({"traceEvents": data}))
     assert stacks(recording) == {("f",): 50 * US, ("f", "g"): 25 * US}
-    (info,) = recording.process.profile.thread_infos()
+    (info,) = recording.profile.thread_infos()
     assert (info.name, info.tid) == ("Main", 2)
     assert recording.status().notes == ["only the CPU profiles of the trace are shown"]
     profile = {"nodes": [node(1, "f")], "samples": [1, 1], "timeDeltas": [1, 2], "startTime": 0}
@@ -157,7 +157,7 @@ def test_many_slices_within_each_other(tmp_path: Path) -> None:
     count = 5_000
     deep = [full("a", i, 2 * count - 2 * i) for i in range(count)]
     recording = opened(tmp_path, "x", json.dumps(deep))
-    (info,) = recording.process.profile.thread_infos()
+    (info,) = recording.profile.thread_infos()
     assert info.wall_ns == 2 * count * US
     late = [full("a", i, count) for i in range(count)]
     assert "overlapping" in opened(tmp_path, "x", json.dumps(late)).status().notes[0]

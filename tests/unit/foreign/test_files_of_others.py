@@ -35,7 +35,7 @@ def test_sums_are_those_of_the_file(name: str) -> None:
     assert recording.status().source == SOURCES[name]
     for clock, threads in EXPECTED[name].items():
         found: dict[str, Counter[str]] = {}
-        for info in recording.process.profile.thread_infos():
+        for info in recording.profile.thread_infos():
             own = stacks(recording, Clock(clock), info.thread_id)
             sums = found.setdefault(info.name, Counter())
             sums.update({";".join(path): weight for path, weight in own.items()})

@@ -52,7 +52,7 @@ def test_a_sample_lasts_until_the_next(tmp_path: Path) -> None:
     status = recording.status()
     assert (status.weights, status.clocks, status.has_moments) == ("time", ["wall"], True)
     assert (status.program, status.pid, status.started_s) == ("prog", 5, 1.7e9)
-    (info,) = recording.process.profile.thread_infos()
+    (info,) = recording.profile.thread_infos()
     assert (info.name, info.tid) == ("t", 7)
     kinds = {each.name: (each.kind, each.module, each.file) for each in recording.functions}
     assert kinds["main"] == (FrameKind.NATIVE, "prog", "a.c")
@@ -130,7 +130,7 @@ def test_newer_tables(tmp_path: Path) -> None:
 def test_threads_of_several_processes_have_its_name(tmp_path: Path) -> None:
     other = thread([1, 1], [0, 1]) | {"pid": "6", "processName": "child"}
     recording = opened(tmp_path, "x", file(thread([0, 0], [0, 1]), other))
-    names = {each.name for each in recording.process.profile.thread_infos()}
+    names = {each.name for each in recording.profile.thread_infos()}
     assert names == {"prog: t", "child: t"}
     assert recording.status().pid == 0
 
@@ -142,8 +142,8 @@ def test_our_own_file_has_the_same_tree(tmp_path: Path, seed: int) -> None:
         found = open_file(str(exported(recording, tmp_path, "x.json", "firefox", clock)))
         assert stacks(found) == stacks(recording, clock)
     found = open_file(str(exported(recording, tmp_path, "x.json", "firefox", Clock.WALL)))
-    threads = {each.tid: each.thread_id for each in found.process.profile.thread_infos()}
-    for each in recording.process.profile.thread_infos():
+    threads = {each.tid: each.thread_id for each in found.profile.thread_infos()}
+    for each in recording.profile.thread_infos():
         own = stacks(recording, thread=each.thread_id)
         assert stacks(found, thread=threads[each.tid]) == own
 

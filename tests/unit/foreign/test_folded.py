@@ -52,7 +52,7 @@ def test_frames_of_py_spy() -> None:
     )
     recording = read(text)
     assert recording.status().source == "folded stacks, by py-spy"
-    infos = recording.process.profile.thread_infos()
+    infos = recording.profile.thread_infos()
     assert [(each.name, each.tid) for each in infos] == [("Main", 0), ("", 12)]
     assert rows(text) == [
         ("f", "", "a/b.py", 12, FrameKind.PYTHON, ""),
@@ -71,7 +71,7 @@ def test_frames_of_async_profiler() -> None:
     )
     recording = read(text)
     assert recording.status().source == "folded stacks, by async-profiler"
-    infos = recording.process.profile.thread_infos()
+    infos = recording.profile.thread_infos()
     assert [(each.name, each.tid) for each in infos] == [("main x", 5), ("", 6), ("", 0)]
     java = FrameKind.JAVA
     assert rows(text) == [
@@ -92,7 +92,7 @@ def test_frames_of_stackcollapse() -> None:
     )
     recording = read(text)
     assert recording.status().source == "folded stacks"
-    infos = recording.process.profile.thread_infos()
+    infos = recording.profile.thread_infos()
     assert [(each.name, each.tid) for each in infos] == [("c prog", 8), ("java", 9)]
     assert rows(text) == [
         ("main", "", "", 0, FrameKind.NATIVE, ""),
@@ -147,7 +147,7 @@ def test_packages_of_go_are_no_classes_of_java() -> None:
 
 def test_root_with_a_number_is_a_thread_if_all_are() -> None:
     recording = read("GET (200);x 5\nPOST (404);x 1\nmain;x 2\n")
-    assert [each.name for each in recording.process.profile.thread_infos()] == [""]
+    assert [each.name for each in recording.profile.thread_infos()] == [""]
     assert ("GET (200)", "x") in stacks(recording)
 
 
@@ -169,7 +169,7 @@ def test_frames_may_end_in_a_number() -> None:
 
 def test_our_own_threads_are_threads() -> None:
     recording = read("worker 1 (77);f (a/b.py);g 3\nMainThread (70);f (a/b.py) 1\n")
-    infos = recording.process.profile.thread_infos()
+    infos = recording.profile.thread_infos()
     assert [(each.name, each.tid) for each in infos] == [("worker 1", 77), ("MainThread", 70)]
     assert frames(recording)[0].function.file == "a/b.py"
 

@@ -74,7 +74,7 @@ def test_rows_may_be_short_and_other_processes_began_later(tmp_path: Path) -> No
     # The child does not say what it used: it ran.
     assert stacks(recording, Clock.CPU) == {("f",): 14 * MS, ("g",): 6 * MS}
     assert recording.status().duration_ns == 106 * MS
-    names = {each.name for each in recording.process.profile.thread_infos()}
+    names = {each.name for each in recording.profile.thread_infos()}
     assert names == {"default: GeckoMain", "tab: GeckoMain"}
 
 

@@ -62,7 +62,7 @@ def test_a_clock_has_moments() -> None:
     assert (status.source, status.clocks, status.weights) == ("perf script", ["cpu"], "")
     assert (status.samples, status.has_moments, status.duration_ns) == (2, True, 70_010)
     assert (status.pid, status.notes) == (7, [])
-    (info,) = recording.process.profile.thread_infos()
+    (info,) = recording.profile.thread_infos()
     assert (info.name, info.tid, info.cpu_ns) == ("c prog", 8, 20)
     assert stacks(recording, Clock.CPU) == {("[unknown]", "[libc.so.6]", "outer", "inner"): 20}
     whole = [(f.function.name, f.function.module, f.function.kind) for f in frames(recording)]

@@ -81,7 +81,7 @@ def test_profile_of_go_shows_its_time(tmp_path: Path) -> None:
     assert (status.clocks, status.weights, status.samples) == (["cpu"], "", 4)
     assert not status.has_moments
     assert not status.notes
-    threads = recording.process.profile.threads.values()
+    threads = recording.profile.threads.values()
     assert {(each.name, each.tid) for each in threads} == {("pool", 12), ("", 0)}
     kinds = {each.name: (each.module, each.kind) for each in recording.functions}
     assert kinds["clamp"] == ("prog", FrameKind.INLINED)
@@ -103,9 +103,9 @@ def test_our_own_file_has_the_same_trees(tmp_path: Path, seed: int) -> None:
     again = open_file(str(path))
     for clock in Clock:
         assert stacks(again, clock) == stacks(recording, clock)
-    profile = recording.process.profile
-    assert again.process.profile.samples == profile.samples
-    assert {(each.name, each.tid) for each in again.process.profile.threads.values()} == {
+    profile = recording.profile
+    assert again.profile.samples == profile.samples
+    assert {(each.name, each.tid) for each in again.profile.threads.values()} == {
         (each.name, each.tid) for each in profile.threads.values()
     }
 

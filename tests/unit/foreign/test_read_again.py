@@ -26,7 +26,7 @@ def recordings() -> list[Recording]:
 
 def by_thread(recording: Recording, clock: Clock) -> dict[tuple[str, int], Stacks]:
     found = {}
-    for number, thread in recording.process.profile.threads.items():
+    for number, thread in recording.profile.threads.items():
         own = stacks(recording, clock, number)
         if own:
             found[thread.name.removesuffix(f" ({thread.tid})"), thread.tid] = own

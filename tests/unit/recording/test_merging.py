@@ -40,7 +40,7 @@ def merged(tmp_path: Path, *made: Made | str) -> Recording:
 
 def intervals(recording: Recording, tid: int) -> list[tuple[int, int, int]]:
     """Start, elapsed and CPU time of the intervals of a thread, since the start."""
-    profile = recording.process.profile
+    profile = recording.profile
     number = next(each.thread_id for each in profile.threads.values() if each.tid == tid)
     rows = []
     for chunk in profile._intervals.snapshot():
@@ -64,9 +64,9 @@ def test_sums_are_those_of_the_parts_to_the_nanosecond(tmp_path: Path) -> None:
     for part, each in zip(parts, made, strict=True):
         expected += sums(part, f"prog {each.pid}: ")
     assert sums(whole) == expected
-    profile = whole.process.profile
+    profile = whole.profile
     for clock in Clock:
-        assert profile.total_ns(clock) == sum(p.process.profile.total_ns(clock) for p in parts)
+        assert profile.total_ns(clock) == sum(p.profile.total_ns(clock) for p in parts)
     assert profile.verdicts().native == whole.status().verdict_cpu_ns
     assert whole.status().samples == profile.samples
     assert not any("ours" in each.name for each in profile.threads.values())
@@ -82,10 +82,10 @@ def test_process_that_was_recorded_twice_is_one(tmp_path: Path) -> None:
     whole = merged(tmp_path, str(tmp_path / "later.flametap"), first)
     status = whole.status()
     assert (status.pid, status.command) == (41, "/opt/prog --all")
-    names = Counter(each.name for each in whole.process.profile.threads.values())
+    names = Counter(each.name for each in whole.profile.threads.values())
     # A tid whose thread had ended is another thread.
     assert names == {"worker 41": 1, "worker 42": 2, "worker 43": 1}
-    assert [each.path for each in whole.process.profile.modules.values()].count("/opt/prog") == 1
+    assert [each.path for each in whole.profile.modules.values()].count("/opt/prog") == 1
     assert status.started_s == NOON_S
     assert status.duration_ns == 13 * SECOND
     assert status.recorded_ns == 6 * SECOND
@@ -96,7 +96,7 @@ def test_process_that_was_recorded_twice_is_one(tmp_path: Path) -> None:
 
 def test_later_process_of_the_same_pid_is_another_one(tmp_path: Path) -> None:
     whole = merged(tmp_path, Made(), Made(load_bias=0x1234_0000, started_s=NOON_S + 60))
-    names = [each.name for each in whole.process.profile.threads.values()]
+    names = [each.name for each in whole.profile.threads.values()]
     assert names == [
         "prog 41 on here [1]: worker 41",
         "prog 41 on here [1]: worker 42",
@@ -115,7 +115,7 @@ def test_long_time_without_a_recording_is_shortened(tmp_path: Path) -> None:
     ]
     whole = merged(tmp_path, Made(), *apart)
     gap_ns = places.MAX_GAP_NS
-    assert whole.process.profile.duration_ns == 3 * SECOND + gap_ns + 9 * SECOND
+    assert whole.profile.duration_ns == 3 * SECOND + gap_ns + 9 * SECOND
     assert whole.status().recorded_ns == 9 * SECOND
     assert [each["start_ns"] for each in whole.meta["merged"]] == [
         0,
@@ -124,8 +124,8 @@ def test_long_time_without_a_recording_is_shortened(tmp_path: Path) -> None:
     ]
     (note,) = whole.status().notes
     assert note.endswith("in which nothing was recorded are left out")
-    threads = whole.process.profile.threads.values()
-    first_ns = [each.first_seen_ns - whole.process.profile.start_ns for each in threads]
+    threads = whole.profile.threads.values()
+    first_ns = [each.first_seen_ns - whole.profile.start_ns for each in threads]
     assert first_ns[:3] == [1, 2, 3 * SECOND + gap_ns + 1]
 
 
@@ -155,7 +155,7 @@ def test_recordings_lie_where_their_moment_was(
     whole = merged(tmp_path, Made(), dataclasses.replace(OTHER, **other))
     parts = [open_recording(str(tmp_path / f"part{at}.flametap")) for at in range(2)]
     # Starts are kept to 2^-32 of the length, rounded up to a power of two.
-    close = 2 * whole.process.profile.duration_ns / 2**32 + 2
+    close = 2 * whole.profile.duration_ns / 2**32 + 2
     for part, tid, by_ns in ((parts[0], 42, 0), (parts[1], 53, shift_ns)):
         for here, there in zip(intervals(whole, tid), intervals(part, tid), strict=True):
             assert here[0] == pytest.approx(there[0] + by_ns, abs=close)
@@ -200,14 +200,14 @@ def test_time_that_two_recordings_have_is_told(tmp_path: Path) -> None:
 
 def test_locks_of_different_processes_differ(tmp_path: Path) -> None:
     whole = merged(tmp_path, Made(), OTHER)
-    profile = whole.process.profile
+    profile = whole.profile
     _, holders = profile._intervals.snapshot()[0].with_lock("holder_id")
     threads = {profile.threads[each].name for each in np.unique(holders).tolist()}
     assert threads == {"prog 41: worker 41", "prog 52: worker 52"}
     _, locks = profile._intervals.snapshot()[0].with_lock("held_lock")
     assert len(np.unique(locks)) == 2
     same = merged(tmp_path, Made(), Made(seed=5, start_ns=15 * SECOND, started_s=NOON_S + 10))
-    _, locks = same.process.profile._intervals.snapshot()[0].with_lock("held_lock")
+    _, locks = same.profile._intervals.snapshot()[0].with_lock("held_lock")
     assert np.unique(locks).tolist() == [7]
 
 
@@ -242,14 +242,12 @@ def test_code_of_all_is_kept(tmp_path: Path) -> None:
         ),
     )
     whole = merged(tmp_path, Made(more=here), dataclasses.replace(OTHER, seed=1, more=there))
-    code, function = whole.process.code, whole.functions[1]
+    code, function = whole.code, whole.functions[1]
     lines = ["a", "b", "c", "", "", "", "", "", "i"]
     assert code.text(function, "/src/f.c").lines == lines
     assert code.text(function, "/src/g.c").note == "no such file"
     module_id = next(
-        number
-        for number, each in whole.process.profile.modules.items()
-        if each.path == "/lib/libc.so.6"
+        number for number, each in whole.profile.modules.items() if each.path == "/lib/libc.so.6"
     )
     found = code.listing(function, module_id, np.empty(0, np.int64))
     assert [each.text for each in found.rows] == ["nop", "ret"]
@@ -264,8 +262,8 @@ def test_file_that_was_cut_off_gives_what_it_has(tmp_path: Path) -> None:
     whole = merged(tmp_path, str(path), OTHER)
     parts = [open_recording(str(each)) for each in (path, tmp_path / "part1.flametap")]
     for clock in Clock:
-        total_ns = sum(each.process.profile.total_ns(clock) for each in parts)
-        assert whole.process.profile.total_ns(clock) == total_ns
+        total_ns = sum(each.profile.total_ns(clock) for each in parts)
+        assert whole.profile.total_ns(clock) == total_ns
     assert any("cannot be read beyond byte" in note for note in whole.status().notes)
 
 

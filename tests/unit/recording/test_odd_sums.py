@@ -52,12 +52,12 @@ def changed(kind: bytes, change: Change, *, which: int = 0, data: bytes = WHOLE)
 
 
 def is_lazy(recording: Recording) -> bool:
-    return recording.process.profile.moments().intervals.stored is not None
+    return recording.profile.moments().intervals.stored is not None
 
 
 def read_parts(recording: Recording) -> None:
     """Ask for each tenth of the time, and for most of it. No weight is negative."""
-    profile = recording.process.profile
+    profile = recording.profile
     for clock in Clock:
         for part, length in (*((part, 1) for part in range(10)), (1, 8)):
             start_ns = profile.start_ns + profile.duration_ns * part // 10
@@ -68,7 +68,7 @@ def read_parts(recording: Recording) -> None:
 
 def read_all(recording: Recording) -> None:
     """Read all intervals. Raises InputError."""
-    for chunk in recording.process.profile.lock_intervals().chunks:
+    for chunk in recording.profile.lock_intervals().chunks:
         chunk.read()
 
 
@@ -115,9 +115,9 @@ def test_index_that_cannot_be_is_left_out(what: str, tmp_path: Path) -> None:
     path = tmp_path / "a.flametap"
     found = open_bytes(path, changed(b"node", INDEXES[what]))
     assert not has_index(path)
-    expected = open_bytes(path, WHOLE).process.profile
+    expected = open_bytes(path, WHOLE).profile
     assert has_index(path)
-    assert found.process.profile.total_ns(Clock.WALL) == expected.total_ns(Clock.WALL)
+    assert found.profile.total_ns(Clock.WALL) == expected.total_ns(Clock.WALL)
 
 
 @pytest.mark.parametrize("kind", [b"node", b"GAIN", b"SUMS"])
@@ -176,7 +176,7 @@ def test_sums_that_cannot_be_are_refused(what: str, tmp_path: Path) -> None:
     path = tmp_path / "a.flametap"
     recording = open_bytes(path, changed(b"SUMS", SUMS[what]))
     assert has_index(path)
-    stored = recording.process.profile.moments().intervals.stored
+    stored = recording.profile.moments().intervals.stored
     assert stored is not None
     with pytest.raises(InputError, match="at byte"):
         stored.sums(stored._levels[0][0])
@@ -230,7 +230,7 @@ def test_intervals_that_are_missing_later_are_said_to_be(tmp_path: Path) -> None
     """Not only those at the first damaged byte."""
     path = tmp_path / "a.flametap"
     found = open_bytes(path, WHOLE)
-    chunk = found.process.profile.lock_intervals().chunks[3]
+    chunk = found.profile.lock_intervals().chunks[3]
     gains = [each for each in pieces_of(WHOLE) if each.kind == b"GAIN" and each.offset]
     inside = [each.offset for each in gains if each.offset > chunk._node.rows_at]  # type: ignore[attr-defined]
     path.write_bytes(WHOLE[: inside[1] + 9])
@@ -277,7 +277,7 @@ def test_sums_without_those_above_are_as_far_as_it_reads(data: bytes, tmp_path: 
         if (each.kind != b"SUMS" or each.facts["level"] == 0) and each.kind != b"LAST"
     ]
     recording = open_bytes(tmp_path / "a.flametap", joined(relocated(found)))
-    stored = recording.process.profile.moments().intervals.stored
+    stored = recording.profile.moments().intervals.stored
     assert stored is not None
     assert len(stored.chunks) == 4
     assert any("sums are missing" in note for note in recording.status().notes)
@@ -289,7 +289,7 @@ def test_intervals_before_sums_that_make_no_sense_are_kept(tmp_path: Path) -> No
     recording = open_bytes(tmp_path / "a.flametap", data)
     assert "cannot be read" in " ".join(recording.status().notes)
     assert not is_lazy(recording)
-    assert recording.process.profile.total_ns(Clock.WALL) > 0
+    assert recording.profile.total_ns(Clock.WALL) > 0
 
 
 def test_file_without_sums_needs_no_more_memory_for_being_long(
@@ -308,9 +308,7 @@ def test_file_without_sums_needs_no_more_memory_for_being_long(
     found = [each for each in pieces_of(CUT_OFF) if each.kind != b"SUMS"]
     recording = open_bytes(tmp_path / "a.flametap", joined(found))
     expected = open_bytes(tmp_path / "b.flametap", CUT_OFF)
-    assert recording.process.profile.total_ns(Clock.CPU) == expected.process.profile.total_ns(
-        Clock.CPU
-    )
+    assert recording.profile.total_ns(Clock.CPU) == expected.profile.total_ns(Clock.CPU)
     assert 0 < most < 100 + 12 * STEP_ROWS
 
 
@@ -332,7 +330,7 @@ def test_recording_that_nobody_needs_is_gone_at_once(tmp_path: Path) -> None:
     try:
         recording = open_bytes(tmp_path / "a.flametap", WHOLE)
         read_parts(recording)
-        gone = weakref.ref(recording.process.profile)
+        gone = weakref.ref(recording.profile)
         del recording
         assert gone() is None
     finally:
@@ -341,7 +339,7 @@ def test_recording_that_nobody_needs_is_gone_at_once(tmp_path: Path) -> None:
 
 def test_readers_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
     recording = open_bytes(tmp_path / "a.flametap", WHOLE)
-    profile = recording.process.profile
+    profile = recording.profile
     stored = profile.moments().intervals.stored
     assert stored is not None
     nodes = list(stored._levels[0])

@@ -35,7 +35,7 @@ class Flight:
         self.profile.keep_new()
         self.file = RollingFile(str(folder), KEEP_S, lambda: self.now_s)
         recording = recorded(self.profile, SymbolTable(self.profile.locate), STATUS)
-        self.names = recording.process.names
+        self.names = recording.names
         self.writer = RecordingWriter(cast(BinaryIO, self.file), recording)
 
     def fly(self, seconds: int) -> None:

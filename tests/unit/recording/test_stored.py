@@ -34,8 +34,8 @@ def both(path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Recording, Record
     whole = open_recording(str(path))
     monkeypatch.setattr(opened, "STORED_BYTES", 0)
     stored = open_recording(str(path))
-    assert whole.process.profile.moments().intervals.stored is None
-    assert stored.process.profile.moments().intervals.stored is not None
+    assert whole.profile.moments().intervals.stored is None
+    assert stored.profile.moments().intervals.stored is not None
     return whole, stored
 
 
@@ -57,7 +57,7 @@ def ranges(profile: Profile) -> list[tuple[int | None, int | None]]:
 
 
 def test_weights_of_every_range_are_the_same(pair: tuple[Recording, Recording]) -> None:
-    whole, stored = (each.process.profile for each in pair)
+    whole, stored = (each.profile for each in pair)
     assert whole.now_ns == stored.now_ns
     for clock in Clock:
         samples = [each.leaf_samples(clock) for each in (whole, stored)]
@@ -73,7 +73,7 @@ def by_leaf(leaves: object) -> dict[tuple[int, ...], int]:
 
 
 def test_threads_and_verdicts_are_the_same(pair: tuple[Recording, Recording]) -> None:
-    whole, stored = (each.process.profile for each in pair)
+    whole, stored = (each.profile for each in pair)
     assert whole.thread_infos() == stored.thread_infos()
     assert whole.verdicts() == stored.verdicts()
     assert HIDDEN not in {each.thread_id for each in stored.thread_infos()}
@@ -81,7 +81,7 @@ def test_threads_and_verdicts_are_the_same(pair: tuple[Recording, Recording]) ->
 
 
 def test_each_threads_time_is_listed_in_order(pair: tuple[Recording, Recording]) -> None:
-    whole, stored = (each.process.profile for each in pair)
+    whole, stored = (each.profile for each in pair)
     for thread_id in range(1, N_THREADS + 1):
         for start_ns, end_ns in ranges(whole)[::8]:
             starts, weights = [], []
@@ -96,7 +96,7 @@ def test_each_threads_time_is_listed_in_order(pair: tuple[Recording, Recording])
 def test_waits_for_locks_are_the_same(pair: tuple[Recording, Recording]) -> None:
     found = []
     for recording in pair:
-        chunks = recording.process.profile.lock_intervals().chunks
+        chunks = recording.profile.lock_intervals().chunks
         rows = []
         for name in ("awaited_lock", "held_lock", "holder_id"):
             for chunk in chunks:
@@ -112,7 +112,7 @@ def test_waits_for_locks_are_the_same(pair: tuple[Recording, Recording]) -> None
 def test_timeline_is_that_of_the_intervals_but_for_rounding(
     pair: tuple[Recording, Recording], part: float
 ) -> None:
-    duration_ns = pair[0].process.profile.duration_ns
+    duration_ns = pair[0].profile.duration_ns
     end_ns = int(duration_ns * part)
     found = [views_of(each).lanes(LaneQuery(end_ns=end_ns, n_bins=100)) for each in pair]
     assert [each.thread for each in found[0].lanes] == [each.thread for each in found[1].lanes]
@@ -133,13 +133,13 @@ def test_heat_maps_are_the_same(pair: tuple[Recording, Recording]) -> None:
 
 def test_bins_are_read_from_few_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, stored = both(make(tmp_path / "a.flametap", 7), monkeypatch)
-    nodes = stored.process.profile.moments().intervals.stored
+    nodes = stored.profile.moments().intervals.stored
     assert nodes is not None
     assert len(nodes.chunks) > 20
     fine, coarse = nodes.for_bins(20, 0, 1 << 62)
     assert not coarse
     assert len(fine) < 10
-    assert isinstance(TimeSums(stored.process.profile.moments).look().origin_ns, int)
+    assert isinstance(TimeSums(stored.profile.moments).look().origin_ns, int)
 
 
 def test_file_that_is_damaged_later_is_said_to_be(
@@ -148,7 +148,7 @@ def test_file_that_is_damaged_later_is_said_to_be(
     path = make(tmp_path / "a.flametap", 7)
     _, stored = both(path, monkeypatch)
     path.write_bytes(path.read_bytes()[:2000])
-    profile = stored.process.profile
+    profile = stored.profile
     with pytest.raises(InputError, match="at byte"):
         profile.leaf_weights(Clock.CPU, None, (profile.start_ns + profile.now_ns) // 2)
 
@@ -162,7 +162,5 @@ def test_index_that_makes_no_sense_is_left_out(
         path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
         whole, stored = both(path, monkeypatch)
         monkeypatch.setattr(opened, "STORED_BYTES", 1 << 30)
-        weights = [
-            by_leaf(each.process.profile.leaf_weights(Clock.WALL)) for each in (whole, stored)
-        ]
+        weights = [by_leaf(each.profile.leaf_weights(Clock.WALL)) for each in (whole, stored)]
         assert weights[0] == weights[1]

@@ -37,7 +37,7 @@ def both(path: Path, monkeypatch: pytest.MonkeyPatch) -> Pair:
     whole = open_recording(str(path))
     monkeypatch.setattr(opened, "STORED_BYTES", 0)
     stored = open_recording(str(path))
-    assert stored.process.profile.moments().intervals.stored is not None
+    assert stored.profile.moments().intervals.stored is not None
     return whole, stored
 
 
@@ -58,7 +58,7 @@ def python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pair:
 
 
 def spans(recording: Recording) -> list[Span]:
-    duration_ns = recording.process.profile.duration_ns
+    duration_ns = recording.profile.duration_ns
     return [Span(int(duration_ns * start), int(duration_ns * end)) for start, end in PARTS]
 
 
@@ -72,7 +72,7 @@ def times(profile: Profile) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("pair", ["made", "python"])
 def test_threads_between_two_times_are_the_same(pair: str, request: pytest.FixtureRequest) -> None:
-    whole, stored = (each.process.profile for each in request.getfixturevalue(pair))
+    whole, stored = (each.profile for each in request.getfixturevalue(pair))
     for between_ns in times(whole):
         assert whole.thread_infos(between_ns) == stored.thread_infos(between_ns)
 
@@ -91,10 +91,10 @@ def test_waits_for_locks_in_a_part_are_the_same(pair: str, request: pytest.Fixtu
 
 
 def test_time_in_which_others_await_the_gil_is_the_same(python: Pair) -> None:
-    for between_ns in ((None, None), *times(python[0].process.profile)):
+    for between_ns in ((None, None), *times(python[0].profile)):
         found = []
         for recording in python:
-            locks = recording.process.profile.lock_intervals(*between_ns)
+            locks = recording.profile.lock_intervals(*between_ns)
             found.append(locks.held_meanwhile(locks.awaited))
         assert found[0][0] == found[1][0]
         assert found[0][1] == pytest.approx(found[1][1], abs=MIN_STEP_NS)
@@ -102,9 +102,9 @@ def test_time_in_which_others_await_the_gil_is_the_same(python: Pair) -> None:
 
 
 def test_gil_is_shown_as_it_was(python: Pair) -> None:
-    assert python[0].process.profile.lock_times(Clock.WALL)
+    assert python[0].profile.lock_times(Clock.WALL)
     for read in (Profile.lock_times, Profile.total_ns):
-        whole, stored = (read(each.process.profile, Clock.WALL) for each in python)
+        whole, stored = (read(each.profile, Clock.WALL) for each in python)
         assert whole == stored
     lanes = [views_of(each).lanes(LaneQuery(n_bins=50)) for each in python]
     held = [each.gil.sums_ns if each.gil is not None else [] for each in lanes]
@@ -117,7 +117,7 @@ def test_gil_is_shown_as_it_was(python: Pair) -> None:
 def test_heat_maps_of_some_threads_are_the_same(
     made: Pair, kind: str, thread_ids: frozenset[int] | None
 ) -> None:
-    duration_ns = made[0].process.profile.duration_ns
+    duration_ns = made[0].profile.duration_ns
     for start, end in PARTS:
         query = HeatQuery(kind, int(duration_ns * start), int(duration_ns * end), 60, thread_ids)
         whole, stored = (views_of(each).heat(query) for each in made)
@@ -186,7 +186,7 @@ def _total(written: dict[str, list[dict[str, object]]]) -> list[float]:
 
 def test_intervals_of_a_node_are_as_those_of_a_chunk(made: Pair) -> None:
     """By thread, then by time: what compares threads relies on it."""
-    profile = made[1].process.profile
+    profile = made[1].profile
     for chunk in profile.lock_intervals().chunks:
         block = chunk.read()
         thread_id = profile.lock_intervals().thread_id[block.cell]
@@ -196,7 +196,7 @@ def test_intervals_of_a_node_are_as_those_of_a_chunk(made: Pair) -> None:
 
 def test_requests_at_once_are_answered_as_one_after_another(made: Pair) -> None:
     """Readers of one node share what was read of it."""
-    whole, stored = (each.process.profile for each in made)
+    whole, stored = (each.profile for each in made)
     expected = {at: _listed(whole, at) for at in range(1, N_THREADS + 1)}
     nodes = stored.moments().intervals.stored
     assert nodes is not None

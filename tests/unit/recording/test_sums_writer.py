@@ -91,8 +91,8 @@ def check_same(path: Path, monkeypatch: pytest.MonkeyPatch, *, is_lazy: bool = T
     whole = open_recording(str(path))
     monkeypatch.setattr(opened, "STORED_BYTES", 0)
     stored = open_recording(str(path))
-    assert (stored.process.profile.moments().intervals.stored is not None) == is_lazy
-    profiles = [each.process.profile for each in (whole, stored)]
+    assert (stored.profile.moments().intervals.stored is not None) == is_lazy
+    profiles = [each.profile for each in (whole, stored)]
     start_ns, end_ns = profiles[0].start_ns, profiles[0].now_ns
     assert start_ns == profiles[1].start_ns
     assert whole.status().notes == stored.status().notes

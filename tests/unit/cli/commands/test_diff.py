@@ -102,7 +102,7 @@ def test_page_in_one_file_has_both_sides(before: str, after: str, tmp_path: Path
         here, there = report.sides(clock.value)
         assert here == report.stacks(clock.value)
         for side, file in ((here, after), (there, hostile)):
-            assert side.total() == open_recording(file).process.profile.total_ns(clock)
+            assert side.total() == open_recording(file).profile.total_ns(clock)
     here, there = report.sides("cpu")
     assert here["main", "match"] > 1.2 * there["main", "match"]
     assert report.data["compared"]["lengths_ns"] == [40_000_000_000] * 2

@@ -74,7 +74,7 @@ class Keeping:
 
     def __init__(self) -> None:
         self.recording = recorded(Profile(), SymbolTable())
-        self.profile = self.recording.process.profile
+        self.profile = self.recording.profile
 
     def keep_in(self, file: BinaryIO, path: str, *, with_sources: bool) -> None:
         self.keeper = Keeper(file, path, self.recording, with_sources=with_sources)
@@ -115,7 +115,7 @@ def test_recording_is_left_behind(
     for path in left:
         assert path.stat().st_mode & 0o777 == 0o600
         assert str(path) in told.getvalue()
-        assert open_recording(str(path)).process.profile.samples == 1
+        assert open_recording(str(path)).profile.samples == 1
 
 
 @contextlib.contextmanager
@@ -167,4 +167,4 @@ def test_temporary_disk_that_becomes_full_costs_no_memory(
         assert not len(capture.profile.take_gains(GainMark()).rows.ended)
     assert "cannot write" in told.getvalue()
     (left,) = tmp_path.rglob("*.flametap")
-    assert open_recording(str(left)).process.profile.samples == 1
+    assert open_recording(str(left)).profile.samples == 1

@@ -94,4 +94,4 @@ def test_file_that_is_there_is_replaced_when_all_is_written(
     out = tmp_path / "whole.flametap"
     out.write_bytes(b"old")
     assert run(["merge", *paths, "-q", "-o", str(out)]) == 0
-    assert open_recording(str(out)).process.profile.threads
+    assert open_recording(str(out)).profile.threads
