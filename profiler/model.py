@@ -110,8 +110,31 @@ class Module:
 
 
 @dataclass(frozen=True)
+class Process:
+    """A process of a recording. A program that another one replaces (exec) is one of its own.
+
+    ``number`` is ours and never reused; ``pid`` is the kernel's, which may reuse it.
+    """
+
+    number: int  # from 0 on
+    pid: int
+    program: str  # what its command runs: its program, or the script of an interpreter
+    command: str
+    parent: int = -1  # number of the process that started it, or was replaced by it; -1: another
+    host: str = ""  # the machine, in a recording of several machines
+    first_seen_ns: int = 0
+    ended_ns: int = 0  # when its recording ended; 0 while it goes on
+    reason: str = ""  # why it ended
+
+    @property
+    def title(self) -> str:
+        """What tells it from others: program and pid."""
+        return f"{self.program.rpartition('/')[2] or 'process'} {self.pid}"
+
+
+@dataclass(frozen=True)
 class Thread:
-    """A thread of the target.
+    """A thread of a target.
 
     ``thread_id`` is our number and never reused; ``tid`` is the kernel's, which may reuse it.
     """
@@ -123,6 +146,7 @@ class Thread:
     exited: bool = False
     signals_blocked: bool = False  # its mask blocks our signal: sampled only while asleep
     comm: str = ""  # the kernel's name of it, where ``name`` is the program's own
+    process: int = 0  # ``Process.number``
 
 
 @dataclass(frozen=True)
@@ -245,6 +269,7 @@ class ThreadInfo:
     gil_held_ns: int = 0  # elapsed time in which it held the GIL …
     gil_awaited_ns: int = 0  # … and was asleep until it got it
     comm: str = ""  # see ``Thread``
+    process: int = 0
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..model import FrameKind, Function, Module, Status, SymbolSource, Thread
+from ..model import FrameKind, Function, Module, Process, Status, SymbolSource, Thread
 from ..wire.decoder import MAX_NS, MAX_THREAD_ID
 from .chunks import Chunk, DamageError
 from .names.frame_pool import NameGains, NameMark
@@ -26,6 +26,8 @@ _MAX_FUNCTIONS = 4_000_000
 _MAX_FRAMES = 1 << 25
 _MAX_TEXT = 1 << 29  # characters of names
 _MAX_MODULE_ID = 1 << 16
+_MAX_PROCESSES = 1 << 20
+_THREAD_FIELDS = 7  # without its process
 _INT_LIMIT = 1 << 63
 _MAX_TIME_S = 1 << 37  # the year 6325; dates end with 9999
 _NAME_COLUMNS = tuple(
@@ -154,6 +156,7 @@ def gains_of(chunk: Chunk) -> Gains:
         [_number(each, MAX_THREAD_ID) for each in _list(facts.get("hidden", []))],
         _number(facts.get("start_ns", 0)),
         GainMark(),
+        [_process(each) for each in _list(facts.get("processes", []))],
     )
 
 
@@ -162,7 +165,23 @@ def _thread(value: Any) -> Thread:
         case [int(number), int(tid), str(name), int(seen), bool(exited), bool(blocked), str(comm)]:
             _number(number, MAX_THREAD_ID)
             return Thread(number, tid, name, seen, exited, blocked, comm)
+        case [*fields, int(process)] if len(fields) == _THREAD_FIELDS:
+            _number(process, _MAX_PROCESSES)
+            return dataclasses.replace(_thread(fields), process=process)
     raise DamageError("a thread is none")
+
+
+def _process(value: Any) -> Process:
+    match value:
+        case [int(), int(), str(), str(), int(), str(), int(), int(), str()]:
+            found = Process(*value)
+            _number(found.number, _MAX_PROCESSES)
+            for each in (found.pid, found.first_seen_ns, found.ended_ns):
+                _number(each)
+            if not -1 <= found.parent < _MAX_PROCESSES:
+                raise DamageError("a number is out of bounds")
+            return found
+    raise DamageError("a process is none")
 
 
 def _module(value: Any) -> Module:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any, BinaryIO
 
-from ..model import Function, Module, Status, Thread
+from ..model import Function, Module, Process, Status, Thread
 from .chunks import Chunk, ChunkSizeError, encode, header
 from .index import INDEXED, as_index, last_chunk, nodes_chunk
 from .names.frame_pool import NameGains, NameMark
@@ -181,7 +181,8 @@ def _gains_chunk(gains: Gains) -> Chunk:
     facts = {
         "start_ns": gains.start_ns,
         "now_ns": rows.now_ns,
-        "threads": _fields(gains.threads),
+        "processes": _fields(gains.processes),
+        "threads": [_thread(each) for each in gains.threads],
         "modules": _fields(gains.modules),
         "hidden": gains.hidden,
     }
@@ -203,7 +204,16 @@ def names_chunk(gains: NameGains) -> Chunk:
     return Chunk("NAME", facts, columns)
 
 
-def _fields(values: Sequence[Function | Module | Thread]) -> list[list[Any]]:
+def _thread(thread: Thread) -> list[Any]:
+    """Return its fields, the last one only where it says something.
+
+    So earlier versions can read recordings of one process.
+    """
+    fields = _fields([thread])[0]
+    return fields if thread.process else fields[:-1]
+
+
+def _fields(values: Sequence[Function | Module | Process | Thread]) -> list[list[Any]]:
     if not values:
         return []
     get = operator.attrgetter(*(each.name for each in dataclasses.fields(values[0])))

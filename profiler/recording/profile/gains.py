@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
-from ...model import Module, Thread
+from ...model import Module, Process, Thread
 from .intervals import NewRows
 from .stack_columns import FIRST, Mark, StackColumns
 
-Each = TypeVar("Each", Thread, Module)
+Each = TypeVar("Each", Process, Thread, Module)
 
 
 def new_in(now: Sequence[Each], before: Sequence[Each]) -> list[Each]:
@@ -26,6 +26,7 @@ class GainMark(NamedTuple):
     threads: tuple[Thread, ...] = ()
     modules: tuple[Module, ...] = ()
     hidden: frozenset[int] = frozenset()
+    processes: tuple[Process, ...] = ()
 
 
 class Gains(NamedTuple):
@@ -42,10 +43,11 @@ class Gains(NamedTuple):
     hidden: list[int]
     start_ns: int  # of the recording so far
     mark: GainMark
+    processes: Sequence[Process] = ()
 
     @property
     def is_empty(self) -> bool:
         """True if only time has passed."""
         columns = self.stacks.addresses, self.stacks.parent, self.stacks.node, self.rows.ended
         has_rows = any(len(each) for each in columns)
-        return not (has_rows or self.threads or self.modules or self.hidden)
+        return not (has_rows or self.threads or self.modules or self.hidden or self.processes)

@@ -220,13 +220,21 @@ class Intervals:
         self._open = rows[goes_on]
         self._append(rows[~is_replaced & ~goes_on])
 
-    def close(self, thread_ids: Collection[int]) -> None:
-        """End the open intervals of threads that have exited, at the time of the last batch."""
+    def close(self, thread_ids: Collection[int], at_ns: int | None = None) -> None:
+        """End the open intervals of threads that have exited.
+
+        Args:
+            thread_ids: of the threads.
+            at_ns: when they have; None for the time of the last batch.
+        """
         if not self.has_open:
             return
         thread = self._cells.thread_id[self._open["cell"]]
         is_over = np.isin(thread, np.fromiter(thread_ids, np.uint32))
-        self._append(self._held()[is_over])
+        rows = self._open[is_over]
+        end_ns = self.now_ns if at_ns is None else at_ns
+        rows["wall_ns"] = np.maximum(rows["wall_ns"], end_ns - rows["t0_ns"])
+        self._append(rows)
         self._open = self._open[~is_over]
 
     def hide(self, thread_ids: Collection[int]) -> None:

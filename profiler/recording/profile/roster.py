@@ -1,7 +1,8 @@
-"""Keep a recording's threads and modules, as many as the budget allows.
+"""Keep a recording's processes, threads and modules, as many as the budget allows.
 
 A thread that finds no room is counted: its intervals go to the thread ``MORE_THREADS``. A module
-that finds none is counted, too: frames in it have no names.
+that finds none is counted, too: frames in it have no names. Threads of a process that finds none
+are those of the first one.
 
 Not thread-safe; ``Profile`` holds the lock.
 """
@@ -14,10 +15,10 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from ...model import Module, Thread
+from ...model import Module, Process, Thread
 from ...wire.abi import INTERVAL_OPEN
 from ...wire.events import ModuleUpdate, ThreadUpdate
-from .budget import HIDDEN_THREAD_BYTES, MODULE_BYTES, THREAD_BYTES, Budget
+from .budget import HIDDEN_THREAD_BYTES, MODULE_BYTES, PROCESS_BYTES, THREAD_BYTES, Budget
 
 # Stands for all threads that found no room; the wire has no such id.
 MORE_THREADS = Thread(0, 0, "[more threads]")
@@ -34,6 +35,7 @@ class Roster:
         budget: what they may take.
 
     Attributes:
+        processes: by number; empty if nothing is known of the only one.
         threads: by ``thread_id``, without hidden ones.
         hidden: ids of threads that are not the target's.
         modules: by ``module_id``, including unmapped ones.
@@ -43,13 +45,19 @@ class Roster:
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
+        self.processes: dict[int, Process] = {}
         self.threads: dict[int, Thread] = {}
         self.hidden: set[int] = set()
         self.modules: dict[int, Module] = {}
         self.threads_full = 0
         self.modules_full = 0
         self._given: dict[int, str] = {}  # by thread_id: what the program calls it
-        self._defaults: frozenset[str] = frozenset()
+        self._defaults: dict[int, frozenset[str]] = {}  # by process
+
+    def add_process(self, process: Process) -> None:
+        """Add a process, or replace what is known of it."""
+        if process.number in self.processes or self._budget.take(PROCESS_BYTES):
+            self.processes[process.number] = process
 
     def add_module(self, update: ModuleUpdate) -> None:
         """Add a module, or replace what is known of it."""
@@ -59,8 +67,14 @@ class Roster:
         else:
             self.modules_full += 1
 
-    def add_threads(self, updates: Sequence[ThreadUpdate]) -> tuple[set[int], set[int]]:
+    def add_threads(
+        self, updates: Sequence[ThreadUpdate], process: int = 0
+    ) -> tuple[set[int], set[int]]:
         """Add threads, or replace what is known of them.
+
+        Args:
+            updates: their states.
+            process: the number of their process.
 
         Returns:
             The ids of those that have exited, and of those that are hidden from now on.
@@ -80,6 +94,7 @@ class Roster:
                     update.first_seen_ns,
                     update.exited,
                     update.signals_blocked,
+                    process=process if process in self.processes else 0,
                 )
                 self.threads[thread_id] = self._named(thread)
                 if update.exited:
@@ -87,12 +102,28 @@ class Roster:
         self.hide(hidden)
         return exited, hidden
 
-    def restore(self, threads: Sequence[Thread], modules: Sequence[Module]) -> None:
-        """Add threads and modules that a file gives, or replace what is known of them.
+    def end_threads(self, process: int) -> list[int]:
+        """Note that all threads of a process have exited; return their ids."""
+        own = [each for each in self.threads.values() if each.process == process]
+        for each in own:
+            self.threads[each.thread_id] = replace(each, exited=True)
+        return [each.thread_id for each in own]
+
+    def restore(
+        self, processes: Sequence[Process], threads: Sequence[Thread], modules: Sequence[Module]
+    ) -> None:
+        """Add what a file gives, or replace what is known of it.
 
         Raises:
-            ValueError: the budget does not suffice.
+            ValueError: the budget does not suffice, or a thread is of a process that is not there.
         """
+        for process in processes:
+            self.add_process(process)
+            if process.number not in self.processes:
+                raise ValueError("it has more processes than fit into memory")
+        for thread in threads:
+            if thread.process and thread.process not in self.processes:
+                raise ValueError("a thread is of a process that is not there")
         for thread in threads:
             if thread.thread_id not in self.threads and not self._budget.take(THREAD_BYTES):
                 raise ValueError("it has more threads than fit into memory")
@@ -119,17 +150,18 @@ class Roster:
         for thread_id in thread_ids:
             self.threads.pop(thread_id, None)
 
-    def set_names(self, names: Mapping[int, str], defaults: frozenset[str]) -> bool:
-        """Set how the program calls its threads; return whether a name has changed.
+    def set_names(self, names: Mapping[int, str], defaults: frozenset[str], process: int) -> bool:
+        """Set how a program calls its threads; return whether a name has changed.
 
         Args:
             names: by tid.
             defaults: see ``Profile.set_thread_names``.
+            process: the number of its process.
         """
-        self._defaults = defaults
+        self._defaults[process] = defaults
         has_changed = False
         for thread_id, thread in list(self.threads.items()):
-            if not thread.exited and thread.tid in names:
+            if thread.process == process and not thread.exited and thread.tid in names:
                 self._given[thread_id] = names[thread.tid]
                 named = self._named(replace(thread, name=thread.comm or thread.name, comm=""))
                 has_changed |= named != thread
@@ -140,19 +172,25 @@ class Roster:
         """Return a thread with the program's name for it, if that says more than the kernel's."""
         comm, given = thread.name, self._given.get(thread.thread_id, "")
         is_cut = len(comm) == _MAX_COMM and given.startswith(comm)
-        if not given or given == comm or not (comm in self._defaults or is_cut):
+        defaults = self._defaults.get(thread.process, ())
+        if not given or given == comm or not (comm in defaults or is_cut):
             return thread
         return replace(thread, name=given, comm=comm)
 
-    def seat(self, records: Records) -> Records:
-        """Return the intervals of threads that are not hidden, each with a thread that has room."""
+    def seat(self, records: Records, process: int = 0) -> Records:
+        """Return the intervals of threads that are not hidden, each with a thread that has room.
+
+        Args:
+            records: the intervals.
+            process: the number of their process.
+        """
         if self.hidden and len(records):
             hidden = np.fromiter(self.hidden, np.uint32)
             records = records[~np.isin(records["thread_id"], hidden)]
         refused = [
             thread_id
             for thread_id in np.unique(records["thread_id"]).tolist()
-            if thread_id not in self.threads and not self._add_nameless(thread_id)
+            if thread_id not in self.threads and not self._add_nameless(thread_id, process)
         ]
         if not refused:
             return records
@@ -165,9 +203,10 @@ class Roster:
         self.threads_full += int(np.count_nonzero(is_refused))
         return records
 
-    def _add_nameless(self, thread_id: int) -> bool:
+    def _add_nameless(self, thread_id: int, process: int = 0) -> bool:
         """Add a thread whose record was dropped; the next batch repeats it."""
         if not self._budget.take(THREAD_BYTES):
             return False
-        self.threads[thread_id] = Thread(thread_id, 0, "?")
+        process = process if process in self.processes else 0
+        self.threads[thread_id] = Thread(thread_id, 0, "?", process=process)
         return True

@@ -22,6 +22,7 @@ from ...model import (
     Clock,
     LockState,
     Module,
+    Process,
     RawFrame,
     Thread,
     ThreadInfo,
@@ -67,6 +68,12 @@ class Profile(Tables):
     def duration_ns(self) -> int:
         """Time from the first interval to the last batch, nanoseconds."""
         return max(0, self.now_ns - self._start_ns) if self._start_ns else 0
+
+    @property
+    def processes(self) -> dict[int, Process]:
+        """All processes by ``number``; empty if nothing is known of the only one; a copy."""
+        with self._lock:
+            return dict(self._roster.processes)
 
     @property
     def threads(self) -> dict[int, Thread]:

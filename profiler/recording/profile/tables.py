@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from ...model import Clock
+from ...model import Clock, Process
 from ...wire.decoder import MAX_NS, ProtocolError
 from ...wire.events import Batch
 from .budget import INTERVALS_BYTES, TABLES_BYTES, Budget
@@ -54,8 +54,27 @@ class Tables:
         self._revision = 0
         self._start_ns = 0
 
-    def apply(self, batch: Batch) -> None:
+    def add_process(self, process: Process) -> None:
+        """Add a process, or replace what is known of it."""
+        with self._lock:
+            self._roster.add_process(process)
+            self._revision += 1
+        self._on_change()
+
+    def end_process(self, process: Process) -> None:
+        """End a process and its threads, at its ``ended_ns``, while others go on."""
+        with self._lock:
+            self._roster.add_process(process)
+            self._intervals.close(self._roster.end_threads(process.number), process.ended_ns)
+            self._revision += 1
+        self._on_change()
+
+    def apply(self, batch: Batch, process: int = 0) -> None:
         """Add one batch.
+
+        Args:
+            batch: it; its ids are those of the recording.
+            process: the number of the process that it is from.
 
         Raises:
             ProtocolError: a trace id, or the sum of all times, is far too large.
@@ -64,10 +83,10 @@ class Tables:
         with self._lock:
             for module in batch.modules:
                 self._roster.add_module(module)
-            exited, newly_hidden = self._roster.add_threads(batch.threads)
+            exited, newly_hidden = self._roster.add_threads(batch.threads, process)
             for trace in batch.traces:
                 self._stacks.add(trace)
-            self._add_intervals(batch)
+            self._add_intervals(batch, process)
             if exited:
                 self._intervals.close(exited)
             if newly_hidden:
@@ -78,21 +97,24 @@ class Tables:
         if has_changed:
             self._on_change()
 
-    def set_thread_names(self, names: Mapping[int, str], defaults: frozenset[str]) -> None:
+    def set_thread_names(
+        self, names: Mapping[int, str], defaults: frozenset[str], process: int = 0
+    ) -> None:
         """Give threads the names by which the program itself knows them.
 
         Args:
             names: by tid.
             defaults: names that the kernel gives to all threads of the process: these say less.
+            process: the number of the process.
         """
         with self._lock:
-            has_changed = self._roster.set_names(names, defaults)
+            has_changed = self._roster.set_names(names, defaults, process)
             self._revision += has_changed
         if has_changed:
             self._on_change()
 
-    def _add_intervals(self, batch: Batch) -> None:
-        records = self._roster.seat(batch.intervals)
+    def _add_intervals(self, batch: Batch, process: int) -> None:
+        records = self._roster.seat(batch.intervals, process)
         self._check_sum(records, batch.now_ns)
         if len(records):
             first_ns = int(records["t0_ns"].min())
@@ -124,6 +146,7 @@ class Tables:
         with self._lock:
             roster = self._roster
             threads, modules = tuple(roster.threads.values()), tuple(roster.modules.values())
+            processes = tuple(roster.processes.values())
             rows = self._intervals.take_new(since.n_cells)
             n_cells = since.n_cells + len(rows.what)
             return Gains(
@@ -133,7 +156,11 @@ class Tables:
                 new_in(modules, since.modules),
                 sorted(roster.hidden - since.hidden),
                 self._start_ns,
-                GainMark(self._stacks.mark, n_cells, threads, modules, frozenset(roster.hidden)),
+                GainMark(
+                    *(self._stacks.mark, n_cells, threads, modules),
+                    *(frozenset(roster.hidden), processes),
+                ),
+                new_in(processes, since.processes),
             )
 
     def extend(self, gains: Gains, *, with_ended: bool = True) -> None:
@@ -148,7 +175,7 @@ class Tables:
         """
         with self._lock:
             self._stacks.extend(gains.stacks)
-            self._roster.restore(gains.threads, gains.modules)
+            self._roster.restore(gains.processes, gains.threads, gains.modules)
             self._check_gains(gains)
             self._intervals.extend(gains.rows, self._stacks.mark.n_stacks, with_ended=with_ended)
             self._roster.hide(gains.hidden)

@@ -51,6 +51,7 @@ def thread_infos(
             gil_held_ns=lock[LockState.HELD].get(i, 0),
             gil_awaited_ns=lock[LockState.AWAITED].get(i, 0),
             comm=thread.comm,
+            process=thread.process,
         )
         for i, thread in threads.items()
     ]

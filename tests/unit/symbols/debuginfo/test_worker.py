@@ -185,7 +185,7 @@ def test_close_breaks_off_what_is_read(
     wait_until(lambda: kernel.children(os.getpid()) != before)
     symbolizer.close()
     assert kernel.children(os.getpid()) == before
-    assert not any(thread.is_alive() for thread in symbolizer._threads)
+    assert not any(thread.is_alive() for thread in symbolizer.modules._threads)
 
 
 @pytest.mark.parametrize("library", ["CDLL", "PyDLL"])  # without and with the interpreter's lock
