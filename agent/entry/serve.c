@@ -6,6 +6,9 @@
 #define PR_SET_NAME_OPTION 15
 #define SERVE_LOOK_NS 100000000ULL
 #define SERVE_LOOKS_MAX 50                     /* without a request, while there is no ring with a sign of life */
+/* Before anything is sampled. On a busy machine the host needs seconds for its first sign of life; one that has died is
+ * noticed by its process that attaches. */
+#define SERVE_SILENCE_NS (10 * HOST_SILENCE_NS)
 #define STACK_GUARD_BYTES 4096
 #define FAILED_SHOWN_NS 50000000ULL
 
@@ -70,7 +73,7 @@ static void serve_sampling(struct control *control)
 static u32 serve_is_over(u32 looks)
 {
     return BOOT->must_leave ||
-           (agent_cell ? host_is_silent(agent_cell, now_ns_sigsafe()) : looks > SERVE_LOOKS_MAX);
+           (agent_cell ? host_silence_ns(agent_cell, now_ns_sigsafe()) >= SERVE_SILENCE_NS : looks > SERVE_LOOKS_MAX);
 }
 
 /* Carry out a request while we do not sample. Returns 0 if it is none of the host's calls, as where the target writes into

@@ -11,8 +11,8 @@
 
 #define SILENCE_STEP_NS 150000000ULL      /* half more than the longest time between two checks (SLEEP_SLICE_NS) */
 
-/* Return 1 if the host has given no sign of life for HOST_SILENCE_NS. Call this several times a second. */
-static u32 host_is_silent(struct agent *a, u64 now_ns)
+/* Return for how long the host has given no sign of life. Call this several times a second. */
+static u64 host_silence_ns(struct agent *a, u64 now_ns)
 {
     u64 host_ns = load_acquire_u64((const volatile u64 *)&a->ring->host_ns);
     u64 step_ns = now_ns - a->host_checked_ns;
@@ -23,7 +23,12 @@ static u32 host_is_silent(struct agent *a, u64 now_ns)
     } else {
         a->host_silence_ns += step_ns < SILENCE_STEP_NS ? step_ns : SILENCE_STEP_NS;
     }
-    return a->host_silence_ns >= HOST_SILENCE_NS;
+    return a->host_silence_ns;
+}
+
+static u32 host_is_silent(struct agent *a, u64 now_ns)
+{
+    return host_silence_ns(a, now_ns) >= HOST_SILENCE_NS;
 }
 
 static i32 socket_is(i32 fd, u64 inode)

@@ -9,7 +9,7 @@ import pytest
 
 from flametap.capture.live import Capture
 from flametap.model import Verdict
-from recording import TAIL_NS, doubts, record
+from recording import ENOUGH_CPU_S, TAIL_NS, doubts, record
 from workloads import LOADED
 
 pytestmark = pytest.mark.needs("attach")
@@ -45,12 +45,12 @@ def _cpu_ns(capture: Capture) -> tuple[int, int, int]:
 def test_stacks_reach_their_roots(name: str, tmp_path: Path, seconds: float) -> None:
     bar = BARS.get(name, BAR)
     with LOADED[name].start(tmp_path) as pid:
-        capture = record(pid, seconds)
+        capture = record(pid, seconds, cpu_s=ENOUGH_CPU_S)
         total, unseen, reached = _cpu_ns(capture)
         # A stack in memory that was mapped a moment ago is cut until the maps are read again: once
         # or twice in the life of a program, but a twentieth of a second.
         if reached < bar * (total - unseen):
-            capture = record(pid, seconds)
+            capture = record(pid, seconds, cpu_s=ENOUGH_CPU_S)
             total, unseen, reached = _cpu_ns(capture)
     print(f"{name}: {total / 1e9:.2f} s of CPU time, {reached / total:.2%} reach their root")
     assert reached > 0
@@ -58,4 +58,6 @@ def test_stacks_reach_their_roots(name: str, tmp_path: Path, seconds: float) -> 
     named = sum(w for module, w in capture.status().verdict_modules.items() if module)
     assert (reached + named) / (total - unseen) >= BAR, doubts(capture)
     threads = len(capture.profile.thread_infos())
-    assert unseen <= (1 - BAR) * total + TAIL_NS * threads, doubts(capture)
+    # Until the tables are made no stack can be taken: seconds on a busy machine.
+    early_ns = capture.status().counters["cfi_compile_ns"]
+    assert unseen <= (1 - BAR) * total + TAIL_NS * threads + early_ns, doubts(capture)

@@ -240,9 +240,12 @@ class Control:
             request = self._request(call, arguments, fill)
             waited_s = 0.0  # in looks: while the machine stood still nobody could answer
             while (answered := self._words[abi.ANSWERED]) != request:
-                if waited_s > ANSWER_LIMIT_S or not self.is_alive() or is_hopeless():
+                is_gone = not self.is_alive()
+                if waited_s > ANSWER_LIMIT_S or is_gone or is_hopeless():
                     raise AttachFailedError(
-                        "the agent in the target does not answer",
+                        "the agent in the target has ended"
+                        if is_gone
+                        else "the agent in the target does not answer",
                         "look whether it is stopped or out of memory: flametap doctor PID",
                     )
                 self._futex(abi.ANSWERED, FUTEX_WAIT, answered, LOOK_INTERVAL_S)

@@ -207,7 +207,7 @@ def test_thread_that_has_ended_answers_nothing(control: Control, thread: FakeThr
     thread.is_deaf = True
     control._task = "/proc/self/task/0"
     assert not control.is_alive()
-    with pytest.raises(AttachFailedError, match="does not answer"):
+    with pytest.raises(AttachFailedError, match="has ended"):
         control.set_rate(1)
     assert control.leave(lambda: False)
 
