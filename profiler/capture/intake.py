@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import FlametapError
-from ..recording.profile.store import BEGINNING, Profile
+from ..recording.numbers import ProcessNumbers
+from ..recording.profile.store import Profile
 from ..wire.abi import RING_BYTES
 from ..wire.decoder import Decoder
 from ..wire.events import Code, ModuleUpdate, joined
@@ -32,20 +33,31 @@ class Intake:
 
     Args:
         profile: what is read goes there.
+        numbers: what the agent's numbers are there.
+        process: the number of the process.
         on_modules: called when there are new modules.
 
     Attributes:
         error: why nothing is read any more; None while all is well.
+        now_ns: time of the last batch, CLOCK_MONOTONIC of the target; 0 before the first one.
     """
 
-    def __init__(self, profile: Profile, on_modules: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        numbers: ProcessNumbers,
+        process: int,
+        on_modules: Callable[[], None],
+    ) -> None:
         self.error: FlametapError | None = None
+        self.now_ns = 0
         self._profile = profile
+        self._numbers = numbers
+        self._process = process
         self._on_modules = on_modules
         self._decoder = Decoder()
         self._counters: dict[str, int] = {}
         self._handler_ns = 0, 0
-        self._passed_on = BEGINNING
         self._bytes_per_s = 0.0
         self._read_s = time.monotonic()
         self._lock = threading.Lock()
@@ -75,8 +87,10 @@ class Intake:
             with self._lock:
                 data = ring.read()
                 self._bytes_per_s = len(data) / max(since_s, SOON_S)
-                for batch in joined(self._decoder.feed(data)):
-                    self._profile.apply(batch)
+                for sent in joined(self._decoder.feed(data)):
+                    batch = self._numbers.batch(sent)
+                    self._profile.apply(batch, self._process)
+                    self.now_ns = max(self.now_ns, batch.now_ns)
                     modules += batch.modules
                     codes += batch.codes
                 self._counters = ring.counters()
@@ -91,10 +105,9 @@ class Intake:
         return self.error
 
     def figures(self) -> tuple[dict[str, int], tuple[int, int]]:
-        """Return all counters, and the median and 99 % of the handler's time, nanoseconds."""
+        """Return the agent's counters, and the median and 99 % of the handler's time, in ns."""
         with self._lock:
-            losses = self._profile.losses() if self._counters else {}
-            return self._counters | losses, self._handler_ns
+            return dict(self._counters), self._handler_ns
 
     def _pass_on(
         self, symbolizer: Symbolizer, modules: Sequence[ModuleUpdate], codes: Sequence[Code]
@@ -105,8 +118,9 @@ class Intake:
         for update in modules:
             if not update.gone and self._profile.has_module(update.module.module_id):
                 symbolizer.add_module(update.module)
-        news = self._profile.news(self._passed_on)
-        self._passed_on = news.mark
+        # What is new is from this process: nobody else has added anything since the last time.
+        news = self._profile.news(self._numbers.whole.passed_on)
+        self._numbers.whole.passed_on = news.mark
         if news.addresses:
             symbolizer.submit_many(news.addresses, self._profile.now_ns)
         symbolizer.submit_calls(*news.calls)

@@ -29,10 +29,16 @@ COVERED_SHARE = 0.97
 
 
 class KernelWatch:
-    """The kernel's CPU times of one process's threads; see the module docstring."""
+    """The kernel's CPU times of one process's threads; see the module docstring.
 
-    def __init__(self, pid: int, proc: str = procfs.PROC) -> None:
-        self._pid, self._proc = pid, proc
+    Args:
+        pid: the process.
+        process: its ``Process.number``.
+        proc: where procfs is mounted.
+    """
+
+    def __init__(self, pid: int, process: int = 0, proc: str = procfs.PROC) -> None:
+        self._pid, self._process, self._proc = pid, process, proc
         self._is_off = True
         self._before: dict[int, TaskTimes | None] = {}  # tid → times at the start; None: not read
         self._last: dict[int, TaskTimes] = {}
@@ -97,7 +103,7 @@ class KernelWatch:
         """
         if self._is_off:
             return None
-        threads = profile.threads.values()
+        threads = [each for each in profile.threads.values() if each.process == self._process]
         used = Counter(thread.tid for thread in threads)  # the kernel may reuse a tid
         from ..code.node_weights import SeenCpu, cpu_by_thread
 
@@ -140,8 +146,8 @@ class KernelWatch:
         )
 
     def _heaviest(self, profile: Profile) -> list[ThreadInfo]:
-        ran = [thread for thread in profile.thread_infos() if thread.tid and thread.cpu_ns]
-        alive = [thread for thread in ran if not thread.exited]
+        own = [each for each in profile.thread_infos() if each.process == self._process]
+        alive = [each for each in own if each.tid and each.cpu_ns and not each.exited]
         return sorted(alive, key=lambda thread: -thread.cpu_ns)[:MOST_THREADS]
 
     def _read(self, tids: list[int], *, is_exact: bool) -> dict[int, TaskTimes]:

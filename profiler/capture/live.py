@@ -1,84 +1,68 @@
-"""Record a live process: agent → decoder → profile → symbols.
+"""Record live processes: agents → decoders → one profile → symbols.
 
 The command line and the page control a ``Capture``, and read its ``recording``. One thread, the
-pump, moves bytes from the ring into the profile 20 times a second and passes new addresses to the
-symbolizer, which finds their names in the background.
+pump, moves bytes from the rings into the profile 20 times a second and passes new addresses to the
+symbolizers, which find their names in the background.
 """
 
 from __future__ import annotations
 
-import contextlib
+import queue
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from ..analysis.views import views_of
 from ..errors import FlametapError, UsageError
 from ..inject.client import InjectorClient
-from ..inject.link.endings import END_REASONS
+from ..inject.nursery import Nursery
 from ..inject.process import InjectorProcess
-from ..linux import procfs
 from ..linux.child_processes import child_processes
 from ..linux.command_line import program_name
 from ..model import ChildProcess, Status, Verdict
+from ..recording.counters import summed
 from ..recording.names.table import SymbolTable
+from ..recording.numbers import Numbers
 from ..recording.profile.store import Profile
 from ..recording.recording import Recording
 from ..recording.revision import Revision
+from ..recording.unsampled import Unsampled
+from ..safety import preflight
 from ..symbols.interpreters.found import FoundInterpreter, languages_of
-from ..symbols.interpreters.search import Interpreters
-from ..symbols.jit.descriptors import Descriptors
-from ..symbols.jit.dotnet_port import DotnetPerfMap
+from .attached import REPLACED, Attached, Shared
 from .capture_options import CaptureOptions
-from .end_reasons import (
-    AGENT_STOP_NOTES,
-    AGENT_STOP_REASONS,
-    DATA_DAMAGED,
-    FINAL_REASONS,
-    LAST_THREAD_ENDED,
-    STOPPED,
-    TARGET_ENDED,
-)
-from .exit_status import ExitStatus, ExitWatch
-from .heartbeat import Heartbeat
-from .intake import LATER_S, Intake
-from .interpreters import InterpreterWatch
+from .end_reasons import STOPPED
+from .exit_status import ExitStatus
+from .family import Family
+from .intake import LATER_S
 from .keeper import KEPT_S, Keeper, RollingKeeper
 from .kernel_check import Comparison
-from .kernel_watch import KernelWatch
-from .last_thread import only_agents_are_left
 from .limits import check_sampling
 from .pauses import Pauses
 from .rates import Rates
 from .signal_notes import signal_notes
-from .symbol_servers import client_of
-from .thread_names import ThreadNames
 from .unattributed import unattributed_notes
 
-if TYPE_CHECKING:
-    from ..symbols.symbolizer import Symbolizer
-
-# When a target dies, its pidfd may become readable a moment before Frida reports the reason.
-LOOK_S = 0.25  # between two looks whether the target goes on
-REASON_WAIT_S = 0.5
+LOOK_S = 0.25  # between two looks whether the targets go on …
+DOUBT_LOOK_S = 0.02  # … and while one seems to have ended
 
 
 class Capture:
-    """One recording of one process: ``start``, then ``wait`` or ``stop``, then ``close``.
+    """One recording: ``start``, then ``wait`` or ``stop``, then ``close``.
 
     Args:
-        pid: the process.
+        pid: the process that it begins with.
         options: how it is recorded.
         injector: the process that attaches to it, if it has been started.
+        nursery: starts those that attach to others.
 
     Attributes:
         recording: what was recorded so far.
         profile: its threads, modules, stacks and intervals.
         names: its functions.
-        symbolizer: the source of the names; None before the attach.
-        exit_status: of the target, if it ended while attached.
+        symbolizers: the source of the names; None before the attach.
     """
 
     def __init__(
@@ -86,6 +70,7 @@ class Capture:
         pid: int,
         options: CaptureOptions | None = None,
         injector: InjectorProcess | None = None,
+        nursery: Nursery | None = None,
     ) -> None:
         self.pid = pid
         self.options = options or CaptureOptions()
@@ -94,31 +79,55 @@ class Capture:
         self.names = SymbolTable(self.profile.locate, self._revision.notify)
         self.recording = Recording(self.profile, self.names, self.status, self._revision)
         self._views = views_of(self.recording)
-        self.symbolizer: Symbolizer | None = None
-        self.command = ""
-        self.exit_status: ExitStatus | None = None
-        self._session = InjectorClient(pid, self.options.inject, injector)
-        self._perf_map = DotnetPerfMap(pid, self.options.enable_perf_map)
-        self._target: ExitWatch | None = None
-        self._heartbeat: Heartbeat | None = None
-        self._interpreters: InterpreterWatch | None = None
-        self._thread_names: ThreadNames | None = None
-        self._kernel = KernelWatch(pid)
-        self._intake = Intake(self.profile, self._look_for_interpreters)
+        self._wake = threading.Event()
+        self._shared = Shared(self.profile, self.names, Numbers(), self._wake)
+        self.symbolizers = self._shared.symbolizers
+        self._first = Attached(pid, 0, self._shared, self.options, injector)
+        self._attached = [self._first]
+        self._n_processes = 1
+        self._closing: list[threading.Thread] = []
+        self._family: Family | None = None
+        self._ends_with_first = False
+        self._nursery = nursery
+        self._settled: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
+        self._unsampled = Unsampled(
+            self.profile, self.names, self._shared.numbers, self._new_number
+        )
         self._pauses = Pauses()
         self.keeper: Keeper | None = None
         self._state = "attaching"
-        self._notes: list[str] = []
         self._started_s = 0.0  # time.time()
         self._ended = threading.Event()
+        self._lock = threading.Lock()  # of the list of processes
         self._finish_lock = threading.Lock()
         self._stopping = threading.Event()
         self._pump = threading.Thread(target=self._pump_loop, daemon=True, name="flametap-pump")
 
     @property
     def error(self) -> FlametapError | None:
-        """Why the recording ended early; None if it did not."""
-        return self._intake.error
+        """Why the recording of a process ended early; None if none did."""
+        errors = (each.intake.error for each in self._attached)
+        return next((each for each in errors if each is not None), None)
+
+    @property
+    def command(self) -> str:
+        """The command line of the process; of the program that it runs now."""
+        return self._main.command
+
+    @property
+    def exit_status(self) -> ExitStatus | None:
+        """How the process ended, if it did while attached."""
+        return self._main.exit_status
+
+    @property
+    def session(self) -> InjectorClient:
+        """Our end of the attach to the process."""
+        return self._main.session
+
+    @property
+    def _main(self) -> Attached:
+        """The last program of the process that the recording began with."""
+        return next(each for each in reversed(self._attached) if each.pid == self.pid)
 
     # ------------------------------------------------------------------ life
 
@@ -142,145 +151,168 @@ class Capture:
         Raises:
             FlametapError: the attach failed; the target keeps running.
         """
-        self._target = ExitWatch(self.pid)
-        with contextlib.suppress(*procfs.GONE):
-            self.command = procfs.read_command(self.pid)
         try:
-            self._perf_map.enable()
-            # It is not needed before sampling has begun, and we wait till then.
-            threading.Thread(target=_import_symbolizer, daemon=True).start()
-            ring = self._session.attach(self.options.rate_hz)
-            self._heartbeat = Heartbeat(ring)
-            ring.set_budget(self.options.budget_ppm)
-            self._interpreters = InterpreterWatch(
-                Interpreters(self.pid, inlines=self.options.inlines),
-                self._session.set_recipes,
-                self._set_interpreters,
-                Descriptors(self.pid).find,
-            )
-            self._interpreters.start()
-            self._thread_names = ThreadNames(
-                self.pid,
-                self._interpreters.found,
-                lambda: frozenset(self.profile.threads),
-                self.profile.set_thread_names,
-            )
-            self._make_symbolizer()
-            self._session.start()
-            self._thread_names.start()
-            self._kernel.begin()
+            self._first.start()
         except BaseException:
-            self._session.detach()
-            self.exit_status = self._target.status()
             self.close()
             raise
+        from ..code.live_code import LiveCode
+
+        self.recording.code = LiveCode(self.profile, self.symbolizers)
         self._state = "recording"
         self._pump.start()
+        if self._family is not None:
+            self._family.start()
 
-    def _make_symbolizer(self) -> None:
-        from ..code.live_code import LiveCode
-        from ..symbols.symbolizer import Symbolizer
+    def follow(self, *, ends_with_first: bool = False) -> None:
+        """Record what the process starts, too. To be called before ``start``.
 
-        symbolizer = Symbolizer(
-            self.names,
-            self.pid,
-            inlines=self.options.inlines,
-            symbol_dirs=self.options.symbol_dirs,
-            debuginfod=client_of(self.options.debuginfod_urls),
-            names_remedies=self.options.names_remedies,
-        )
-        self.symbolizer = symbolizer
-        self.recording.code = LiveCode(self.profile, symbolizer)
-        self._set_interpreters(self.interpreters())
+        Args:
+            ends_with_first: the recording ends when the process does, whatever goes on then.
+        """
+        self._family = Family(self.pid, self)
+        self._ends_with_first = ends_with_first
 
-    def _set_interpreters(self, found: Sequence[FoundInterpreter]) -> None:
-        if self.symbolizer is not None:
-            self.symbolizer.set_interpreters(found)
+    def attach(self, pid: int, parent: int = -1) -> int:
+        """Attach to one more process. Any thread may call, several at a time.
+
+        Args:
+            pid: the process.
+            parent: ``Process.parent``.
+
+        Returns:
+            its ``Process.number``.
+
+        Raises:
+            FlametapError: the attach failed; the target keeps running, and so does the recording.
+        """
+        number = self._new_number()
+        preflight.check(pid, way=self.options.inject)
+        injector = self._nursery.start(pid, self.options.inject) if self._nursery else None
+        attached = Attached(pid, number, self._shared, self.options, injector, parent)
+        attached.start()
+        with self._lock:
+            former = [each for each in self._attached if each.pid == pid]
+            is_over = self._state not in ("recording", "paused")
+            if not is_over:
+                self._attached.append(attached)
+        if is_over:
+            attached.stop()
+            attached.close()
+            raise UsageError("nothing is being recorded", "the recording has ended")
+        if self._state == "paused":
+            attached.set_paused(True)
+        for each in former:  # the programs that it ran before
+            attached.early_ns -= each.early_ns + self._cpu_ns(each)
+        self._unsampled.add_early(attached.process(), attached.early_ns)
+        self._wake.set()
+        return number
+
+    def count(self, name: str, elapsed_ns: int, cpu_ns: int) -> None:
+        """Count the CPU time of a process that was not attached to. Any thread may call."""
+        self._unsampled.add_short(name, elapsed_ns, cpu_ns)
+
+    def settle(self, pid: int, cpu_ns: int) -> None:
+        """Take note of what the first thread of a process has used in all. Any thread may call."""
+        self._settled.put((pid, cpu_ns))
+
+    def _settle(self) -> None:
+        """Add what processes have used that have ended, and nobody has seen.
+
+        That of one thread only: of others the kernel tells one by one.
+        """
+        while not self._settled.empty():
+            pid, cpu_ns = self._settled.get()
+            programs = [each for each in self._attached if each.pid == pid]
+            threads = [each for one in programs for each in one.threads().values() if each.tid]
+            if programs and {each.tid for each in threads} <= {pid}:
+                known_ns = sum(each.early_ns + self._cpu_ns(each) for each in programs)
+                self._unsampled.add_late(programs[-1].process(), cpu_ns - known_ns)
+
+    def _cpu_ns(self, attached: Attached) -> int:
+        """Return the CPU time that was recorded of a process."""
+        own = attached.threads()
+        return sum(each.cpu_ns for each in self.profile.thread_infos() if each.thread_id in own)
+
+    def _new_number(self) -> int:
+        with self._lock:
+            self._n_processes += 1
+            return self._n_processes - 1
 
     def wait(self, timeout_s: float) -> bool:
         """Wait for the end of the target or of the connection; return False after a timeout."""
         return self._ended.wait(timeout_s)
 
     def stop(self) -> None:
-        """Stop sampling, read the rest of the ring, and detach.
+        """Stop sampling, read the rest of the rings, and detach.
 
         Idempotent; may also be called after the target's end.
         """
         with self._finish_lock:
             if self._state in ("attaching", "ended"):
                 return
-            self._end_names()
-            self._kernel.end(self.profile)
-            self._perf_map.disable()
-            note = self._session.stop()
-            if note:
-                self._notes.append(note)
+            if self._family is not None:
+                self._family.close()  # nobody comes any more
+            alive = self._alive()
+            for each in alive:
+                each.stop()
             self._stopping.set()
-            self._session.wake.set()
+            self._wake.set()
             self._pump.join()
-            self._finish(STOPPED)
+            for each in alive:
+                if each.is_alive:
+                    each.finish(STOPPED)
+            self._end_family()
+            self._finish()
 
     def finish_symbols(self, timeout_s: float) -> bool:
         """Wait until every address has a name; return False after a timeout."""
-        if self.symbolizer is None:
-            return True
         if self._state == "ended":
-            self.symbolizer.hurry()
-        return self.symbolizer.wait_idle(timeout_s)
+            self.symbolizers.hurry()
+        return self.symbolizers.wait_idle(timeout_s)
 
     def close(self) -> None:
-        """Stop, and close the ring and all files."""
+        """Stop, and close the rings and all files."""
         self.stop()
-        if self._heartbeat is not None:
-            # Beat until the agent is unloaded: that may take longer than HOST_SILENCE_NS.
-            self._session.detach()
-            self._heartbeat.stop()
-        self._end_names()
-        if self._interpreters is not None:
-            self._interpreters.close()
-        self._session.close()
-        if self.symbolizer is not None:
-            self.symbolizer.close()
-        self._perf_map.close()
-        if self._target is not None:
-            self._target.close()
+        for each in self._attached:
+            each.close()
+        for thread in self._closing:
+            thread.join()
+        self.symbolizers.close()
         if self.keeper is not None:
             self.keeper.close()
         self._revision.step()
-
-    def _end_names(self) -> None:
-        if self._thread_names is not None:
-            self._thread_names.close()
 
     # ------------------------------------------------------------------ its state, and controls
 
     def status(self) -> Status:
         """Return state, counters, verdicts and symbols. Cheap enough for several calls a second."""
-        symbolizer = self.symbolizer
         # Read this first: once it is true, the revision and the names read below are the last ones.
-        is_final = self._state == "ended" and (symbolizer is None or symbolizer.is_idle)
-        counters, (handler_p50_ns, handler_p99_ns) = self._intake.figures()
+        is_final = self._state == "ended" and self.symbolizers.is_idle
+        attached, main = list(self._attached), self._main
+        counters, (handler_p50_ns, handler_p99_ns) = self._figures(attached)
         verdicts = self.profile.verdicts()
         verdict_cpu_ns = verdicts.native
         seen_cpu_ns = sum(verdict_cpu_ns.values()) - verdict_cpu_ns.get(Verdict.NO_STACK.name, 0)
         asked_hz = self.options.rate_hz
         rates = Rates.of(asked_hz, counters, self.profile.cpu_samples, seen_cpu_ns)
         lowered = counters.get("budget_lowered", 0)
-        is_named = symbolizer is None or symbolizer.is_idle
-        compared = (
-            self._kernel.notes(self.profile, self.names, is_final=is_final) if is_named else []
-        )
+        compared: list[str] = []
+        if self.symbolizers.is_idle:
+            for each in attached:
+                compared += each.kernel.notes(self.profile, self.names, is_final=is_final)
         duration_ns = self.profile.duration_ns
         if duration_ns and not self._started_s:
             self._started_s = time.time() - duration_ns / 1e9
         languages = languages_of(self.interpreters()) if self.profile.has_managed else []
+        note = self.symbolizers.note
         return Status(
             pid=self.pid,
-            command=self.command,
-            program=program_name(self.command),
+            command=main.command,
+            program=program_name(main.command),
             started_s=self._started_s,
             state=self._state,
-            reason=self._session.end_reason,
+            reason=main.reason if self._state == "ended" else "",
             engine=rates.engine,
             rate_hz=rates.rate_hz,
             look_rate_hz=rates.look_rate_hz,
@@ -299,27 +331,36 @@ class Capture:
             languages=languages,
             has_gil=self.profile.has_lock,
             verdict_modules=verdicts.modules,
-            symbols=symbolizer.sources() if symbolizer else [],
-            symbols_pending=symbolizer.pending if symbolizer else 0,
+            symbols=self.symbolizers.sources(),
+            symbols_pending=self.symbolizers.pending,
             is_final=is_final,
             notes=[
-                *self._notes,
-                *(self._interpreters.notes if self._interpreters else []),
-                *([symbolizer.note] if symbolizer and symbolizer.note else []),
+                *dict.fromkeys(note for each in attached for note in each.own_notes()),
+                *(self._family.notes() if self._family else []),
+                *([note] if note else []),
                 *rates.notes(asked_hz, self.options.budget_ppm, lowered),
                 *signal_notes(counters),
                 *unattributed_notes(counters, verdict_cpu_ns, duration_ns),
-                *compared,
+                *dict.fromkeys(compared),
             ],
         )
 
+    def _figures(self, attached: Sequence[Attached]) -> tuple[dict[str, int], tuple[int, int]]:
+        """Return the counters of all agents, and the median and 99 % of their handlers' time."""
+        figures = [each.intake.figures() for each in attached]
+        counters = summed([counters for counters, _ in figures])
+        if counters:
+            counters |= self.profile.losses()
+        p50_ns, p99_ns = (max(each) for each in zip(*(ns for _, ns in figures), strict=True))
+        return counters, (p50_ns, p99_ns)
+
     def compare(self) -> Comparison | None:
         """Return the CPU times by the kernel and by us; None if they cannot be compared."""
-        return self._kernel.compare(self.profile, self.names)
+        return self._main.kernel.compare(self.profile, self.names)
 
     def interpreters(self) -> Sequence[FoundInterpreter]:
-        """Return the interpreters of the target that are known now."""
-        return [] if self._interpreters is None else self._interpreters.found()
+        """Return the interpreters of the targets that are known now."""
+        return [found for each in self._attached for found in each.interpreters()]
 
     def children(self) -> list[ChildProcess]:
         """Return the processes that the target has started, the busiest first."""
@@ -330,8 +371,8 @@ class Capture:
     def set_paused(self, paused: bool) -> None:
         """Stop taking samples, or resume."""
         if self._state in ("recording", "paused"):
-            self._kernel.give_up()
-            self._session.set_paused(paused)
+            for each in self._alive():
+                each.set_paused(paused)
             self._pauses.set(paused, self.profile.now_ns)
             self._state = "paused" if paused else "recording"
 
@@ -342,103 +383,80 @@ class Capture:
             FlametapError: a number is out of bounds, or the recording has ended.
         """
         rate_hz, budget_ppm = check_sampling(rate_hz, budget_percent)
-        ring = self._session.ring
-        if self._state not in ("recording", "paused") or ring is None:
+        if self._state not in ("recording", "paused"):
             raise UsageError("nothing is being recorded", "the recording has ended")
-        ring.set_budget(budget_ppm)
-        self._session.set_rate(rate_hz)
         self.options = replace(self.options, rate_hz=rate_hz, budget_ppm=budget_ppm)
+        for each in self._alive():
+            each.set_sampling(rate_hz, budget_ppm)
         self._revision.step()
 
     # ------------------------------------------------------------------ the pump
 
+    def _alive(self) -> list[Attached]:
+        with self._lock:
+            return [each for each in self._attached if each.is_alive]
+
     def _pump_loop(self) -> None:
-        assert self._target is not None
-        while True:
-            is_watched = self._revision.is_awaited()
-            most_s = LATER_S if self.keeper is None else KEPT_S
-            due_in_s = self._intake.due_in_s(is_watched=is_watched, most_s=most_s)
-            self._session.wake.wait(min(max(due_in_s, 0.0), LOOK_S))
+        alive = self._alive()
+        while alive or self._expects_more():
+            look_s = DOUBT_LOOK_S if any(each.is_doubted for each in alive) else LOOK_S
+            pause_s = min(map(self._due_in_s, alive), default=LOOK_S)
+            self._wake.wait(min(max(pause_s, 0.0), look_s))
             if self._stopping.is_set():
                 return
-            if self._intake.due_in_s(is_watched=is_watched, most_s=most_s) <= 0:
-                self._drain()
+            self._wake.clear()
+            due = [each for each in alive if self._due_in_s(each) <= 0]
+            for each in due:
+                each.drain()
+            self._unsampled.apply()
+            if due:
                 if self.keeper is not None:
                     self.keeper.step()
                 self._views.prepare()
-                self._kernel.look(self.profile)
-            # The main thread of a process that is exiting, or not yet reaped, is a zombie, too.
-            threads = self.profile.threads.values()
-            if only_agents_are_left(self.pid, threads) and not self._target.has_exited(
-                REASON_WAIT_S
-            ):
-                self._session.stop()
-                self._session.end_reason = LAST_THREAD_ENDED
-                self._finish(LAST_THREAD_ENDED)
-                return
-            if (
-                self.error is None
-                and not self._session.ended.is_set()
-                and not self._agent_stop_reason()
-                and not self._target.has_exited()
-            ):
-                continue
-            if self.error is not None:
-                self._session.end_reason = DATA_DAMAGED
-                self._kernel.give_up()
-                self._finish(DATA_DAMAGED)
-                return
-            if reason := self._agent_stop_reason():
-                self._session.end_reason = reason
-                self._notes.append(AGENT_STOP_NOTES[reason])
-                self._kernel.give_up()
-                self._finish(reason)
-                return
-            self._session.ended.wait(REASON_WAIT_S)
-            if self._target.has_exited(REASON_WAIT_S):
-                self._session.end_reason = TARGET_ENDED
-            self._session.ended.set()
-            self._finish(self._session.end_reason)
-            return
+                for each in due:
+                    each.kernel.look(self.profile)
+            for each in alive:
+                reason = each.look()
+                if reason:
+                    self._end(each, reason)
+            alive = self._alive()
+            if self._ends_with_first and not self._main.is_alive and not self._expects_more():
+                for each in alive:
+                    each.stop()
+                    each.finish(STOPPED)
+                break
+        self._end_family()
+        self._finish()
 
-    def _agent_stop_reason(self) -> str:
-        """Return why the agent has stopped by itself; "" if it has not."""
-        ring = self._session.ring
-        if ring is None or not ring.stopped:
-            return ""
-        return AGENT_STOP_REASONS.get(ring.stop_reason, "")
+    def _end_family(self) -> None:
+        if self._family is not None:
+            self._family.close()
+        self._settle()
+        self._unsampled.apply()
 
-    def _drain(self) -> None:
-        assert self.symbolizer is not None
-        if error := self._intake.read(self._session.ring, self.symbolizer):
-            self._notes.append(error.message)
+    def _end(self, attached: Attached, reason: str) -> None:
+        attached.finish(reason)
+        if self._family is not None:
+            if attached.reason == REPLACED:
+                self._family.replaced(attached.pid)
+            else:
+                self._family.ended(attached.pid)
+        self._close_later(attached)
 
-    def _look_for_interpreters(self) -> None:
-        if self._interpreters is not None:
-            self._interpreters.look_again()
+    def _expects_more(self) -> bool:
+        return self._family is not None and self._family.expects_more
 
-    def _finish(self, reason: str) -> None:
-        self._drain()
-        self._session.detach()
-        if self.symbolizer is not None:
-            self.symbolizer.look_again()
-        assert self._target is not None
-        self.exit_status = self._target.status()
-        if reason in FINAL_REASONS:
-            pass
-        elif self.exit_status is not None:
-            # A target that dies slowly may first look like a lost connection, or an exec.
-            self._session.end_reason = f"the target {self.exit_status}"
-        elif self._session.end_reason == TARGET_ENDED and not self._target.has_exited():
-            # Frida reports an exec as an exit, but the process still exists.
-            self._session.end_reason = END_REASONS["process-replaced"]
-        if not self._session.end_reason:
-            self._session.end_reason = reason
+    def _due_in_s(self, attached: Attached) -> float:
+        most_s = LATER_S if self.keeper is None else KEPT_S
+        return attached.intake.due_in_s(is_watched=self._revision.is_awaited(), most_s=most_s)
+
+    def _close_later(self, attached: Attached) -> None:
+        """Close what a process needed that has ended: it may take long, and others go on."""
+        thread = threading.Thread(target=attached.close, daemon=True, name="flametap-close")
+        thread.start()
+        self._closing = [*(each for each in self._closing if each.is_alive()), thread]
+
+    def _finish(self) -> None:
         self._state = "ended"
         self._revision.step()  # wake the page: the recording has ended
         self._ended.set()
-
-
-def _import_symbolizer() -> None:
-    with contextlib.suppress(ImportError):  # told by who needs it
-        from ..symbols import symbolizer  # noqa: F401

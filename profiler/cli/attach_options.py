@@ -19,3 +19,4 @@ class AttachOptions:
     force: bool = False
     verbose: bool = False
     verify_detach: bool = False
+    children: bool | None = None  # record what the process starts, too; None for the command's way

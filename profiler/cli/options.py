@@ -192,6 +192,16 @@ def servers(debuginfod: bool, debuginfod_urls: tuple[str, ...]) -> tuple[str, ..
     return (*debuginfod_urls, *known_servers())
 
 
+def children_option(command: _Command) -> _Command:
+    """Add ``--children``, which ``how`` has. Put this decorator above ``sampling_options``."""
+    return click.option(
+        "--children/--no-children",
+        default=None,
+        help="Record the processes that it starts, too, and programs that replace it."
+        "  [default: for a command that flametap starts]",
+    )(command)
+
+
 def sampling_options(command: Callable[..., int]) -> Callable[..., int]:
     """Add the options of every command that attaches; the command receives them as one ``how``. Put
     this decorator above ``verify_option`` and ``verbosity_options``, whose values ``how`` includes.
@@ -227,6 +237,7 @@ def _with_how(command: Callable[..., int]) -> Callable[..., int]:
         force: bool,
         verbose: bool,
         verify_detach: bool = False,
+        children: bool | None = None,
         **others: object,
     ) -> int:
         how = AttachOptions(
@@ -240,6 +251,7 @@ def _with_how(command: Callable[..., int]) -> Callable[..., int]:
             force=force,
             verbose=verbose,
             verify_detach=verify_detach,
+            children=children,
         )
         return command(how=how, **others)
 

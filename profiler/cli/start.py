@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import AttachFailedError, NoSamplesError, TargetDiedError
 from ..inject import process
+from ..inject.nursery import Nursery
 from ..linux import out_of_memory
 from ..safety import preflight
 from ..safety.finding import Severity
@@ -31,7 +32,12 @@ ATTACHING_REPLY = (
 
 @contextmanager
 def prepared(
-    pid: int, how: AttachOptions, progress: Progress, *, shows_notes: bool = True
+    pid: int,
+    how: AttachOptions,
+    progress: Progress,
+    *,
+    shows_notes: bool = True,
+    is_launched: bool = False,
 ) -> Iterator[Capture]:
     """Check a process and yield a capture of it; detach and close it at the end of the block.
 
@@ -40,6 +46,7 @@ def prepared(
         how: the options of the attach.
         progress: told of each step.
         shows_notes: whether anybody sees the notes on modules.
+        is_launched: we have started it: what it starts is recorded, too, until it ends.
 
     Raises:
         ProtocolError: the recording ended early; what was recorded before is saved.
@@ -50,7 +57,10 @@ def prepared(
     for warning in ready.warnings:
         progress.warn(warning)
     progress.step(f"attaching to {pid} ({ready.command})")
-    injector = process.start(pid, how.inject)  # it imports its part while we import ours
+    follows = is_launched if how.children is None else how.children
+    nursery = Nursery() if follows else None
+    # It imports its part while we import ours.
+    injector = nursery.start(pid, how.inject) if nursery else process.start(pid, how.inject)
     _import_numpy()
     from ..capture.capture_options import CaptureOptions
     from ..capture.live import Capture
@@ -65,7 +75,9 @@ def prepared(
         names_remedies=shows_notes,
         inject=how.inject,
     )
-    capture = Capture(pid, options, injector)
+    capture = Capture(pid, options, injector, nursery)
+    if follows:
+        capture.follow(ends_with_first=is_launched)
     try:
         yield capture
     except (NoSamplesError, AttachFailedError) as error:
@@ -74,6 +86,8 @@ def prepared(
     finally:
         progress.clear()
         capture.close()
+        if nursery is not None:
+            nursery.close()
     _refuse_fault(capture, "")
     if capture.error is not None:
         raise capture.error

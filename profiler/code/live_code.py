@@ -20,6 +20,7 @@ from ..symbols.object.disassembly import Instruction, disassemble
 from ..symbols.object.object_file import ObjectFile
 from ..symbols.resolver import ModuleResolver
 from ..symbols.symbolizer import Symbolizer
+from ..symbols.symbolizers import Symbolizers
 from .annotation import rows_of
 
 # Most code of one function that is disassembled. CPython's interpreter loop has 60 kB, V8's largest
@@ -49,7 +50,7 @@ class LiveCode:
         symbolizer: the source of the names; None before the attach.
     """
 
-    def __init__(self, profile: Profile, symbolizer: Symbolizer | None) -> None:
+    def __init__(self, profile: Profile, symbolizer: Symbolizer | Symbolizers | None) -> None:
         self._profile = profile
         self._symbolizer = symbolizer
         self._listings: dict[Function, _Kept] = {}  # a cache, oldest first

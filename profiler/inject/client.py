@@ -43,22 +43,29 @@ class InjectorClient:
         pid: the target; preflight has approved of it.
         way: one of ``ways.WAYS``.
         process: one that was started for this pid and way; by default ``attach`` starts it.
+        wake: set when the attach is over, for whatever reason; by default an event of its own.
 
     Attributes:
         fallback_reason: why Frida is the way in though nobody asked for that; empty if it is not.
         ring: what the agent writes, from ``attach`` to ``close``.
         ended: set when the attach is over, for whatever reason.
-        wake: set then, too; who waits for it may set it for reasons of his own.
+        wake: see above; who waits for it may set it for reasons of his own.
         end_reason: which; empty if it was our own doing.
     """
 
-    def __init__(self, pid: int, way: str = AUTO, process: InjectorProcess | None = None) -> None:
+    def __init__(
+        self,
+        pid: int,
+        way: str = AUTO,
+        process: InjectorProcess | None = None,
+        wake: threading.Event | None = None,
+    ) -> None:
         self.pid = pid
         self.fallback_reason = ""
         self._way = way
         self.ring: Ring | None = None
         self.ended = threading.Event()
-        self.wake = threading.Event()
+        self.wake = wake or threading.Event()
         self.end_reason = ""
         self._mapping: mmap.mmap | None = None
         self._link = process.link if process else None

@@ -36,11 +36,9 @@ def start(pid: int, way: str) -> InjectorProcess:
     Raises:
         AttachFailedError: no process can be had.
     """
-    ends: list[socket.socket] = []
+    ends: tuple[socket.socket, ...] = ()
     try:
-        pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ends += (_above_standard(end) for end in pair)
-        ours, theirs = ends
+        ends = ours, theirs = pair_above_standard()
         with theirs:
             return InjectorProcess(ours, spawn(theirs, pid, way))
     except OSError as error:
@@ -74,6 +72,14 @@ def no_process(error: Exception) -> AttachFailedError:
     return AttachFailedError(
         f"no process to attach from: {error}", "free memory or raise ulimit -u"
     )
+
+
+def pair_above_standard() -> tuple[socket.socket, socket.socket]:
+    """Return the two ends of a new connection."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        ours = _above_standard(ours)
+        return ours, _above_standard(theirs)
 
 
 def _above_standard(end: socket.socket) -> socket.socket:

@@ -18,7 +18,7 @@ def child_processes(pid: int) -> list[tuple[int, str, int]]:
     found: list[tuple[int, str, int]] = []
     waiting, seen = [pid], {pid}
     while waiting and len(seen) < MAX_PROCESSES:
-        for child in _children(waiting.pop()):
+        for child in children_of(waiting.pop()):
             if child in seen or len(seen) >= MAX_PROCESSES:
                 continue
             seen.add(child)
@@ -29,7 +29,8 @@ def child_processes(pid: int) -> list[tuple[int, str, int]]:
     return sorted(found, key=lambda process: -process[2])
 
 
-def _children(pid: int) -> list[int]:
+def children_of(pid: int) -> list[int]:
+    """Return the processes that the threads of a process have started and that have not ended."""
     children: list[int] = []
     try:
         tasks = os.listdir(f"/proc/{pid}/task")[:MAX_PROCESSES]

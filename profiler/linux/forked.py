@@ -69,6 +69,19 @@ class Forked:
         return self.returncode
 
 
+class Adopted(Forked):
+    """One that is no child of ours: its exit code is not known, and 0 here."""
+
+    def _reap(self, options: int) -> int | None:
+        if self.returncode is None:
+            watch = select.poll()
+            watch.register(self._pidfd, select.POLLIN)
+            if watch.poll(0 if options & os.WNOHANG else None):
+                self.returncode = 0
+                os.close(self._pidfd)
+        return self.returncode
+
+
 def can_fork() -> bool:
     """Return whether this process has one thread only, also of native code."""
     return len(os.listdir("/proc/self/task")) == 1

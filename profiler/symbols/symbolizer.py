@@ -131,7 +131,12 @@ class Symbolizer:
     @property
     def pending(self) -> int:
         """The number of addresses without their final names."""
-        return self.modules.pending + self._jit.pending + self._managed.pending
+        return self.modules.pending + self.own_pending
+
+    @property
+    def own_pending(self) -> int:
+        """The number of those that are in no file."""
+        return self._jit.pending + self._managed.pending
 
     @property
     def is_idle(self) -> bool:
@@ -170,7 +175,11 @@ class Symbolizer:
 
     def sources(self) -> list[SymbolSource]:
         """Return the sources of names of each module that occurs in a stack."""
-        return self.modules.sources() + self._managed.sources() + self._jit.sources()
+        return self.modules.sources() + self.own_sources()
+
+    def own_sources(self) -> list[SymbolSource]:
+        """Return the sources of names of what is in no file."""
+        return self._managed.sources() + self._jit.sources()
 
     def work_on(self, module_id: int) -> ModuleWork | None:
         """Return the state of a module; None if it was not added."""

@@ -21,6 +21,10 @@ from .abi import (
     FRAME_MODULE_SHIFT,
 )
 
+# A recording of several processes says above the runtime_addr whose it is.
+RUNTIME_OWNER_SHIFT = 48
+_RUNTIME_ADDR = (1 << RUNTIME_OWNER_SHIFT) - 1
+
 # struct interval_record
 INTERVAL_DTYPE = np.dtype(
     [
@@ -142,7 +146,7 @@ def raw_frame(encoded: int) -> RawFrame:
     if kind == FRAME_KIND_MANAGED:
         return RawFrame(MANAGED, value)
     if kind == FRAME_KIND_RUNTIME:
-        return RawFrame(0, value)
+        return RawFrame(0, value & _RUNTIME_ADDR)
     return RawFrame(value >> FRAME_MODULE_SHIFT, value & ((1 << FRAME_MODULE_SHIFT) - 1))
 
 
@@ -155,6 +159,7 @@ def raw_frames(
     is_in_file = (kind == FRAME_KIND_MODULE) | (kind == FRAME_KIND_EVAL)
     outside = np.where(kind == FRAME_KIND_MANAGED, MANAGED, 0)
     module_ids = np.where(is_in_file, (value >> np.uint64(FRAME_MODULE_SHIFT)).astype(int), outside)
+    value = np.where(kind == FRAME_KIND_RUNTIME, value & np.uint64(_RUNTIME_ADDR), value)
     addrs = np.where(is_in_file, value & np.uint64((1 << FRAME_MODULE_SHIFT) - 1), value)
     return module_ids.astype(np.int32), addrs
 

@@ -57,7 +57,7 @@ def record(pid: int, seconds: float, rate_hz: float, asked: _Asked) -> dict[str,
 
 
 def _seen(capture: Capture) -> dict[str, Any]:
-    ring = capture._session.ring
+    ring = capture.session.ring
     assert ring is not None
     status = capture.status()
     weights = status.verdict_cpu_ns

@@ -123,7 +123,7 @@ def _let_look(ring: Ring) -> None:
 
 def take_moment(capture: Capture, look: Callable[[int], dict[int, Stack]] = eu_stack) -> Moment:
     """Let the agent look, stop the process, look at it, let it go on."""
-    ring, pid = capture._session.ring, capture.pid
+    ring, pid = capture.session.ring, capture.pid
     assert ring is not None
     before = _rest(pid)
     _let_look(ring)

@@ -92,7 +92,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
             "recording.profile",
         ),
         *("recording", "symbols", "symbols.interpreters", "symbols.jit", "symbols.locate"),
-        *("recording.names", "wire"),
+        *("recording.names", "safety", "wire"),
     ),
     # What other profilers recorded.
     "foreign": (*("errors", "model", "recording", "recording.names", "recording.profile", "wire"),),

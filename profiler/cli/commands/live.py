@@ -14,6 +14,7 @@ from ..attach_options import AttachOptions
 from ..frame_options import FrameOptions, gil_option
 from ..keeping import keeping_for_page
 from ..options import (
+    children_option,
     duration_option,
     no_sources_option,
     output_options,
@@ -57,6 +58,7 @@ EXPOSED = (
 @page_options
 @gil_option
 @no_sources_option
+@children_option
 @sampling_options
 @verify_option
 @verbosity_options

@@ -21,6 +21,7 @@ from ..attach_options import AttachOptions
 from ..keeping import SaveRequests, is_kept, keeping
 from ..option_values import by, parse_duration_s, parse_pid
 from ..options import (
+    children_option,
     duration_option,
     no_sources_option,
     output_options,
@@ -92,6 +93,7 @@ class WithProgram(click.Command):
     help="Keep only the last TIME (10m, 1h) of the recording, on disk, and write it at the end,"
     " when the process dies, and when `flametap save PID` or SIGUSR1 asks for it.",
 )
+@children_option
 @sampling_options
 @verify_option
 @verbosity_options
@@ -214,12 +216,17 @@ def _record_process(
 
 
 def _prepared(
-    pid: int, outputs: list[Output], how: AttachOptions, progress: Progress
+    pid: int,
+    outputs: list[Output],
+    how: AttachOptions,
+    progress: Progress,
+    *,
+    is_launched: bool = False,
 ) -> contextlib.AbstractContextManager[Capture]:
     shows_notes = how.verbose or any(
         output.format == "html" or is_kept(output) for output in outputs
     )
-    return start.prepared(pid, how, progress, shows_notes=shows_notes)
+    return start.prepared(pid, how, progress, shows_notes=shows_notes, is_launched=is_launched)
 
 
 def _record_command(
@@ -243,7 +250,7 @@ def _record_command(
         try:
             with (
                 verified(launched.pid, progress, how) as verification,
-                _prepared(launched.pid, outputs, how, progress) as capture,
+                _prepared(launched.pid, outputs, how, progress, is_launched=True) as capture,
                 keeping(capture, outputs, with_sources=what.with_sources, keep_s=what.keep_s),
                 _saving(capture, outputs, what, progress) as look,
             ):

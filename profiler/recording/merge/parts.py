@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...errors import InputError
-from ...model import Module, Status, Thread
+from ...model import Module, Process, Status, Thread
 from ..chunks import ChunkReader
 from ..contents import Loaded
 
@@ -37,6 +37,7 @@ class Part:
         start_ns: start of its first interval, by its own clock.
         now_ns: its end, by its own clock.
         threads: all, without hidden ones.
+        processes: all, by their numbers here.
         biases: where the files that it has loaded lie, by path.
         process: the number of its process; the same as that of another part if that is the same.
         shift_ns: what is added to its times.
@@ -54,6 +55,7 @@ class Part:
     now_ns: int
     threads: Mapping[int, Thread]
     biases: Mapping[str, int]
+    processes: Mapping[int, Process]
     process: int = 0
     shift_ns: int = 0
     label: str = ""
@@ -74,6 +76,7 @@ class Part:
             profile.now_ns,
             profile.threads,
             _biases(profile.modules),
+            profile.processes or {0: _only_process(loaded)},
         )
 
     @property
@@ -186,6 +189,17 @@ def _short(part: Part) -> str:
     status = part.status
     program = status.program or status.command.partition(" ")[0]
     return f"{program.rpartition('/')[2] or 'process'} {status.pid}"
+
+
+def _only_process(loaded: Loaded) -> Process:
+    """Return the process of a recording that says nothing of processes."""
+    status, profile = loaded.status, loaded.profile
+    return Process(
+        *(0, status.pid, status.program, status.command),
+        first_seen_ns=profile.start_ns,
+        ended_ns=profile.now_ns,
+        reason=status.reason,
+    )
 
 
 def _biases(modules: Mapping[int, Module]) -> dict[str, int]:

@@ -6,19 +6,17 @@ import heapq
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from ..chunks import ChunkReader
 from ..profile.gains import Gains
 from ..profile.interval_chunk import ROW_DTYPE, Rows, joined_rows
+from ..profile.lock_numbers import lock_numbers
 from ..row_columns import ended_rows
 from ..row_columns import rows_of as table_of
 from .parts import Part, unreadable
 from .tables import MergedTables, renumbered, rows_gains
 
 ROWS_IN_CHUNK = 1 << 17
-_LOCKS = (1 << 16) - 1  # numbers of locks: 1 to this one
-_LOCK_STEP = 24593  # no factor of it: no two processes share a number by their addresses alone
 
 
 def merged_rows(parts: Sequence[Part], tables: MergedTables) -> Iterator[Gains]:
@@ -72,11 +70,5 @@ def _moved(rows: Rows, part: Part, tables: MergedTables) -> Rows:
     rows["cell"] += part.first_cell
     rows["holder_id"] = renumbered(rows["holder_id"], lambda number: tables.thread_id(part, number))
     for name in ("awaited_lock", "held_lock"):
-        rows[name] = _locks(rows[name], part.process)
+        rows[name] = lock_numbers(rows[name], part.process)
     return rows
-
-
-def _locks(numbers: npt.NDArray[np.uint16], process: int) -> npt.NDArray[np.int64]:
-    """Return the numbers of a process's locks: hashes of addresses, which others may have, too."""
-    moved: npt.NDArray[np.int64] = numbers.astype(np.int64) - 1 + process * _LOCK_STEP
-    return np.where(numbers > 0, moved % _LOCKS + 1, 0)

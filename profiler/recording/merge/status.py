@@ -6,20 +6,16 @@ bound, the lowest rate.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ...model import Clock, Status, SymbolSource
 from ...wire.decoder import MAX_NS
+from ..counters import added, fitting, summed
 from ..figures import counted
 from .parts import MERGED, NS_PER_S, Part, n_processes
 
-# Counters that say how it is now, not how often something was.
-_HIGHEST = ("handler_ns_max",)
 _HELD = "bytes_held"
-_MOST = (1 << 63) - 1
-_LATEST = ("rate_mhz_now", "cpu_rate_mhz_now", "engine_now")
 
 
 def merged_meta(metas: Sequence[Mapping[str, Any]], here: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,17 +95,17 @@ def merged_status(
         duration_ns=duration_ns,
         paused_ns=max(0, duration_ns - recorded_ns),
         revision=1,
-        samples=_fitting(sum(each.samples for each in states)),
+        samples=fitting(sum(each.samples for each in states)),
         counters=_counters(parts),
         handler_p50_ns=max(each.handler_p50_ns for each in states),
         handler_p99_ns=max(each.handler_p99_ns for each in states),
-        verdict_cpu_ns=_sum(each.verdict_cpu_ns for each in states),
-        managed_verdict_cpu_ns=_sum(each.managed_verdict_cpu_ns for each in states),
+        verdict_cpu_ns=added(each.verdict_cpu_ns for each in states),
+        managed_verdict_cpu_ns=added(each.managed_verdict_cpu_ns for each in states),
         languages=list(dict.fromkeys(name for each in states for name in each.languages)),
         has_gil=any(each.has_gil for each in states),
-        verdict_modules=_heaviest_first(_sum(each.verdict_modules for each in states)),
+        verdict_modules=_heaviest_first(added(each.verdict_modules for each in states)),
         symbols=symbols,
-        symbols_pending=_fitting(sum(each.symbols_pending for each in states)),
+        symbols_pending=fitting(sum(each.symbols_pending for each in states)),
         is_final=True,
         notes=[*notes, *_own_notes(parts), *_limits(parts)],
         source=", ".join(dict.fromkeys(each.source for each in states if each.source)),
@@ -127,31 +123,14 @@ def _clocks_of_all(states: Sequence[Status]) -> list[str]:
 
 
 def _counters(parts: Sequence[Part]) -> dict[str, int]:
-    counters = [part.status.counters for part in parts]
-    found = _sum(counters)
-    for each in counters:
-        found |= {name: each[name] for name in _LATEST if name in each}
-    for name in _HIGHEST:
-        found |= {name: max(each.get(name, 0) for each in counters)} if name in found else {}
+    found = summed([part.status.counters for part in parts])
     if _HELD in found:
         held: dict[int, int] = {}  # by process: one recording after another
         for part in parts:
             size = part.status.counters.get(_HELD, 0)
             held[part.process] = max(size, held.get(part.process, 0))
-        found[_HELD] = _fitting(sum(held.values()))
+        found[_HELD] = fitting(sum(held.values()))
     return found
-
-
-def _sum(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    found: Counter[str] = Counter()
-    for each in parts:
-        found.update(each)
-    return {name: _fitting(each) for name, each in found.items()}
-
-
-def _fitting(number: int) -> int:
-    """Return a number that a file can hold, whatever the parts say."""
-    return max(-_MOST, min(number, _MOST))
 
 
 def _heaviest_first(weights: dict[str, int]) -> dict[str, int]:

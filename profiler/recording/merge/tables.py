@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ...model import Module, Thread
+from ...model import Module, Process, Thread
 from ...wire.abi import (
     FRAME_KIND_EVAL,
     FRAME_KIND_MODULE,
@@ -55,18 +55,22 @@ class MergedTables:
     Attributes:
         threads: of all, by their new ids.
         modules: of all, by their new ids.
+        processes: of all, by their new numbers.
         n_addresses: of all so far.
     """
 
     def __init__(self) -> None:
         self.threads: dict[int, Thread] = {}
         self.modules: dict[int, Module] = {}
+        self.processes: dict[int, Process] = {}
         self.n_addresses = FIRST.n_addresses
         self._n_nodes, self._n_stacks, self._n_cells = FIRST.n_nodes, FIRST.n_stacks, 0
         self._module_ids: dict[tuple[object, ...], int] = {}
         self._next_module = self._next_thread = 1
         self._first_seen: dict[int, tuple[Part, int]] = {}  # by the clock of that part
         self._alive: dict[tuple[int, int], int] = {}  # process and tid → thread
+        self._process_ids: dict[tuple[object, ...], int] = {}
+        self._process_parts: dict[int, tuple[Part, Process]] = {}
 
     def add(self, part: Part, gains: Gains) -> tuple[dict[int, int], Iterator[Gains]]:
         """Add the tables of a recording.
@@ -135,9 +139,22 @@ class MergedTables:
                 )
             )
         modules = list(self.modules.values())
+        processes = [self._placed(each) for each in self.processes.values()]
+        if len(processes) > 1:
+            yield _gains(processes=processes)
         for at in range(0, max(len(threads), len(modules)), _THREADS_IN_CHUNK):
             until = at + _THREADS_IN_CHUNK
             yield _gains(threads=threads[at:until], modules=modules[at:until])
+
+    def _placed(self, process: Process) -> Process:
+        """Return a process with its times in the whole."""
+        part, _ = self._process_parts[process.number]
+        times = {
+            name: min(max(0, getattr(process, name) + part.shift_ns), MAX_NS - 1)
+            for name in ("first_seen_ns", "ended_ns")
+            if getattr(process, name)
+        }
+        return replace(process, host=process.host or part.host, **times)
 
     def _add_modules(self, part: Part, modules: Iterable[Module]) -> dict[int, int]:
         found = {}
@@ -155,6 +172,7 @@ class MergedTables:
     def _add_threads(self, part: Part) -> None:
         """Number the threads of a part; the earliest of a tid is the one that was alive before."""
         alive = {}
+        processes = self._add_processes(part)
         in_order = sorted(part.threads.values(), key=lambda each: each.first_seen_ns)
         for each in in_order:
             if not each.thread_id:
@@ -163,11 +181,26 @@ class MergedTables:
             key = part.process, each.tid
             known = self._alive.pop(key, None) if each.tid else None
             number = part.thread_ids[each.thread_id] = known or self._new_thread()
-            self.threads[number] = replace(each, thread_id=number)
+            process = processes.get(each.process, 0)
+            self.threads[number] = replace(each, thread_id=number, process=process)
             self._first_seen.setdefault(number, (part, each.first_seen_ns))
             if each.tid and not each.exited:
                 alive[key] = number
         self._alive |= alive
+
+    def _add_processes(self, part: Part) -> dict[int, int]:
+        """Return the number of each process of a part in the whole."""
+        found = {}
+        for each in part.processes.values():
+            key = part.process, each.pid or each.number, each.program
+            found[each.number] = self._process_ids.setdefault(key, len(self._process_ids))
+            self._process_parts.setdefault(found[each.number], (part, each))
+        for number in found.values():
+            owner, each = self._process_parts[number]
+            parent = found.get(each.parent, -1) if owner is part else -1
+            before = self.processes.get(number)
+            self.processes[number] = before or replace(each, number=number, parent=parent)
+        return found
 
     def _new_module(self) -> int:
         self._next_module += 1
@@ -198,9 +231,11 @@ def _gains(
     threads: Sequence[Thread] = (),
     modules: Sequence[Module] = (),
     start_ns: int = 0,
+    processes: Sequence[Process] = (),
 ) -> Gains:
     none = NewRows(np.empty(0, np.uint32), np.empty(0, np.int64), _NO_ROWS, _NO_ROWS, 0)
-    return Gains(stacks, rows or none, [*threads], [*modules], [], start_ns, GainMark())
+    gains = Gains(stacks, rows or none, [*threads], [*modules], [], start_ns, GainMark())
+    return gains._replace(processes=processes)
 
 
 def _pieces(

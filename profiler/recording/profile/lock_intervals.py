@@ -11,13 +11,13 @@ are read a chunk at a time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from ...model import LockState
+from ...model import LockState, Thread
 from .interval_chunk import AnyChunk, Block, cut
 from .intervals import Intervals
 from .lock_states import lock_states
@@ -42,6 +42,7 @@ class LockIntervals:
         state: the ``ThreadState`` of each cell.
         lock: the ``LockState`` of each cell.
         between_ns: only the parts of the intervals between these two times; None for all.
+        process: of each cell; None if all are of one. Each has locks of its own.
     """
 
     chunks: Sequence[AnyChunk]
@@ -50,6 +51,7 @@ class LockIntervals:
     state: npt.NDArray[np.uint8]
     lock: npt.NDArray[np.uint8]
     between_ns: tuple[int, int] | None = None
+    process: npt.NDArray[np.int32] | None = None
 
     @property
     def awaited(self) -> Bools:
@@ -68,11 +70,22 @@ class LockIntervals:
         Returns:
             The sum in nanoseconds, and the weight of each cell: float64, nanoseconds.
         """
+        holds = self.lock == LockState.HELD
+        if self.process is None:
+            return self._held_meanwhile(waits, holds)
+        total_ns, meanwhile = 0, np.zeros(len(self.lock), np.float64)
+        for process in np.unique(self.process[waits]).tolist():
+            is_own = self.process == process
+            own_ns, own = self._held_meanwhile(waits & is_own, holds & is_own)
+            total_ns, meanwhile = total_ns + own_ns, meanwhile + own
+        return total_ns, meanwhile
+
+    def _held_meanwhile(self, waits: Bools, holds: Bools) -> tuple[int, Floats]:
+        """Return ``held_meanwhile`` of one process, of which ``holds`` are the cells that hold."""
         meanwhile = np.zeros(len(self.lock), np.float64)
         chunks = [each for each in self.chunks if self._touches(each)]
         if not chunks or not waits.any():
             return 0, meanwhile
-        holds = self.lock == LockState.HELD
         # Of a very long recording, pieces at equal distances stand for all.
         touching = chunks
         chunks = touching[:: -(-len(touching) // MAX_READ)]
@@ -175,7 +188,11 @@ def _own(
 
 
 def take_lock_intervals(
-    intervals: Intervals, stacks: Stacks, t0_ns: int | None, t1_ns: int | None
+    intervals: Intervals,
+    stacks: Stacks,
+    threads: Mapping[int, Thread],
+    t0_ns: int | None,
+    t1_ns: int | None,
 ) -> LockIntervals:
     """Take a snapshot; ``Profile`` holds the lock. See ``Profile.lock_intervals``."""
     thread_id, stack, state, sysno = intervals.cell_columns()
@@ -184,4 +201,17 @@ def take_lock_intervals(
     if t0_ns is not None or t1_ns is not None:
         between_ns = t0_ns or 0, intervals.now_ns if t1_ns is None else t1_ns
     chunks = intervals.snapshot(between_ns, with_past=False)
-    return LockIntervals(chunks, thread_id, stacks.stack_nodes()[stack], state, lock, between_ns)
+    node = stacks.stack_nodes()[stack]
+    process = _processes(thread_id, threads)
+    return LockIntervals(chunks, thread_id, node, state, lock, between_ns, process)
+
+
+def _processes(
+    thread_id: npt.NDArray[np.uint32], threads: Mapping[int, Thread]
+) -> npt.NDArray[np.int32] | None:
+    """Return the processes of threads; None if there is one only."""
+    if len({each.process for each in threads.values()}) < 2:
+        return None
+    different, at = np.unique(thread_id, return_inverse=True)
+    known = [threads.get(each) for each in different.tolist()]
+    return np.array([each.process if each else 0 for each in known], np.int32)[at]

@@ -53,7 +53,7 @@ STACK_FULL = 1
 
 # Trace ids count up from 1. An id this far above the highest one so far means damaged data; we must
 # not allocate a table for it.
-_MAX_TRACE_ID_GAP = 1 << 22
+MAX_TRACE_ID_GAP = 1 << 22
 # In a build without a lock, all threads seem to have released it.
 _USES_LOCK = (MARK_LOCK_HELD, MARK_LOCK_AWAITED)
 # Odd and random: the target chooses addresses, and must not know which share a slot.
@@ -129,14 +129,16 @@ class Stacks:
             ProtocolError: the trace id is far too large.
         """
         trace_id = trace.trace_id
-        if trace_id > self._highest_trace_id + _MAX_TRACE_ID_GAP:
+        if trace_id > self._highest_trace_id + MAX_TRACE_ID_GAP:
             raise ProtocolError(f"trace id {trace_id} follows {self._highest_trace_id}")
         self._highest_trace_id = max(self._highest_trace_id, trace_id)
         if trace_id >= len(self._stack_of_trace) and not self._grow_traces(trace_id):
             self._is_full = True
             return
-        # A trace without frames is not complete, whatever its verdict.
-        whole = trace.verdict.root_reached and len(trace.frames) > 0
+        # A trace without frames is not complete, whatever its verdict. What stands for time without
+        # a stack is no part of one.
+        is_whole = trace.verdict.root_reached or trace.verdict is Verdict.NO_STACK
+        whole = is_whole and len(trace.frames) > 0
         node = self._node(ROOT if whole else TRUNCATED, trace.frames)
         stack = STACK_FULL if node < 0 else self._stack(node, trace)
         self._has_lock = self._has_lock or trace.marks & MARK_LOCK in _USES_LOCK

@@ -307,7 +307,8 @@ class Profile(Tables):
             t1_ns: only what lies before this time; None for all.
         """
         with self._lock:
-            return take_lock_intervals(self._intervals, self._stacks, t0_ns, t1_ns)
+            threads = self._roster.threads
+            return take_lock_intervals(self._intervals, self._stacks, threads, t0_ns, t1_ns)
 
     def total_ns(self, clock: Clock) -> int:
         """Return the total weight by a clock, in nanoseconds."""

@@ -12,6 +12,7 @@ import wire
 from flametap.capture.intake import LATER_S, SOON_S, Intake
 from flametap.errors import FlametapError
 from flametap.model import Clock
+from flametap.recording.numbers import Numbers, ProcessNumbers
 from flametap.recording.profile.store import Profile
 from flametap.wire.abi import RING_BYTES, THREAD_EXITED
 from flametap.wire.decoder import Decoder
@@ -51,7 +52,7 @@ def read(intake: Intake, data: bytes) -> None:
 
 @pytest.fixture
 def intake() -> Intake:
-    return Intake(Profile(), lambda: None)
+    return Intake(Profile(), ProcessNumbers(Numbers(), 0), 0, lambda: None)
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def test_ring_is_read_soon_in_the_first_seconds_and_for_a_page(clock: list[float]) -> None:
-    intake = Intake(Profile(), lambda: None)
+    intake = Intake(Profile(), ProcessNumbers(Numbers(), 0), 0, lambda: None)
     assert intake.due_in_s(is_watched=False) == SOON_S
     read(intake, FIRST + wire.batch(LONG_NS))
     assert intake.due_in_s(is_watched=False) == LATER_S
@@ -74,7 +75,7 @@ def test_ring_is_read_soon_in_the_first_seconds_and_for_a_page(clock: list[float
 
 
 def test_ring_that_fills_up_is_read_sooner(clock: list[float]) -> None:
-    intake = Intake(Profile(), lambda: None)
+    intake = Intake(Profile(), ProcessNumbers(Numbers(), 0), 0, lambda: None)
     read(intake, FIRST)
     batch = wire.batch(LONG_NS, intervals=[wire.interval(1, 1, 1, 1, 1)] * 500)
     for part, pause_s in (4, 0.25), (30, SOON_S), (0, LATER_S):

@@ -65,7 +65,7 @@ def ran(profile: Profile, thread_id: int, tid: int, cpu_ms: int, *, exited: bool
 
 
 def test_difference_of_two_readings_of_threads_in_the_profile(proc: Proc) -> None:
-    watch, profile = KernelWatch(PID, proc.path), Profile()
+    watch, profile = KernelWatch(PID, proc=proc.path), Profile()
     watch.begin()
     proc.thread(PID, 130, 60, 17)
     proc.thread(AGENT, 500)
@@ -87,7 +87,7 @@ def test_difference_of_two_readings_of_threads_in_the_profile(proc: Proc) -> Non
 def test_thread_that_ended_counts_if_it_was_read_late_enough(
     proc: Proc, told_ticks: int, threads: int
 ) -> None:
-    watch, profile = KernelWatch(PID, proc.path), Profile()
+    watch, profile = KernelWatch(PID, proc=proc.path), Profile()
     watch.begin()
     proc.thread(WORKER, told_ticks)
     ran(profile, 2, WORKER, 100)
@@ -103,13 +103,13 @@ def test_other_numbers_pauses_and_targets_that_are_gone_are_not_compared(proc: P
     profile = Profile()
     ran(profile, 1, PID, 100)
     table = SymbolTable(profile.locate)
-    paused = KernelWatch(PID, proc.path)
+    paused = KernelWatch(PID, proc=proc.path)
     paused.begin()
     paused.give_up()
     proc.status(own_pid=1)
-    inside = KernelWatch(PID, proc.path)
+    inside = KernelWatch(PID, proc=proc.path)
     inside.begin()
-    gone = KernelWatch(12, proc.path)
+    gone = KernelWatch(12, proc=proc.path)
     gone.begin()
     for watch in (paused, inside, gone):
         watch.look(profile)

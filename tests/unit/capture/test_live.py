@@ -14,7 +14,7 @@ def test_note_on_all_symbols_is_shown_once() -> None:
     capture = Capture(1)
     assert capture.status().notes == []
     worker = SimpleNamespace(note=NOTE, pending=0, is_idle=True, sources=list)
-    capture.symbolizer = cast(Any, worker)
+    capture.symbolizers = cast(Any, worker)
     assert capture.status().notes == [NOTE]
     worker.note = ""
     assert capture.status().notes == []

@@ -195,7 +195,7 @@ def test_small_modules_go_first(
     monkeypatch.setattr("flametap.symbols.table_loader.ModuleResolver", loading)
     worker = make()
     # Asked for before they are announced, the large one first: nothing may start in between.
-    with worker._changed:
+    with worker.modules._changed:
         worker.submit_many([(0, RawFrame(1, 0x1000)), (1, RawFrame(2, inlined_addr(program)))])
         worker.add_module(module_of(large, 1))
         worker.add_module(module_of(program, 2))

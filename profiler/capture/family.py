@@ -1,0 +1,236 @@
+"""Follow what a process starts: each process and each program is attached to, or counted.
+
+A child that goes on as its parent began is attached to after ``SETTLE_S``; one that runs another
+program, when it does. Attaches run beside each other. What ends before, or cannot be entered, is
+counted by name where the kernel tells of it, so that the recording has the CPU time of all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+from ..errors import FlametapError
+from ..linux import procfs
+from ..linux.proc_events import Event, What
+from ..linux.process_clock import cpu_ns, shares_memory
+from ..linux.task_stats import Ended
+from .births import Births, SeenBirths, births
+
+SETTLE_S = 0.003  # most programs that are started run another one by then
+RETRY_S = 0.002  # of a child that still has its parent's memory
+WAIT_S = 0.05
+AT_ONCE = 4  # attaches
+UNDECIDED_S = 30.0  # an attach on a busy machine
+MOST_ATTACHED = 128
+MOST_KNOWN = 100_000
+
+
+class Recorder(Protocol):
+    """What a family has its processes recorded by. Any thread may call."""
+
+    def attach(self, pid: int, parent: int) -> int:
+        """Attach to a process; return its number. Raises FlametapError."""
+        ...
+
+    def count(self, name: str, elapsed_ns: int, cpu_ns: int) -> None:
+        """Count the CPU time of a process that was not attached to."""
+        ...
+
+    def settle(self, pid: int, cpu_ns: int) -> None:
+        """Take note of the CPU time of the first thread of an attached process that has ended."""
+        ...
+
+
+class State(Enum):
+    """What becomes of a process."""
+
+    WAITING = "waiting"
+    ATTACHING = "attaching"
+    ATTACHED = "attached"
+    REFUSED = "refused"
+
+
+@dataclass
+class Member:
+    """A process of the family."""
+
+    pid: int
+    parent: int  # its pid
+    due_s: float  # when it is attached to
+    state: State = State.WAITING
+    number: int = -1
+    name: str = ""
+    began_ns: int = field(default_factory=time.monotonic_ns)
+
+
+class Family:
+    """See the module.
+
+    Args:
+        pid: the process whose family it is; it is attached to as number 0.
+        recorder: attaches.
+        make: makes what tells of processes.
+    """
+
+    def __init__(self, pid: int, recorder: Recorder, make: Callable[[], Births] = births) -> None:
+        self._recorder = recorder
+        self._births = make()
+        self._root = pid
+        first = Member(pid, 0, 0.0, State.ATTACHED, number=0)
+        self._members: dict[int, Member] = {pid: first}
+        self._attached = {pid}  # at any time
+        self._refused: Counter[str] = Counter()
+        self._missed: dict[int, float] = {}  # ended before they were attached to → when
+        self._undecided: list[tuple[Ended, float]] = []
+        self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="flametap-attach")
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="flametap-family", daemon=True)
+
+    def start(self) -> None:
+        """Begin to follow."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Follow nobody any more; attaches that are under way end before. Idempotent."""
+        if self._closing.is_set():
+            return
+        self._closing.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._pool.shutdown(cancel_futures=True)
+        for event in self._births.wait((), 0.0):
+            self._take(event)
+        self._count_ended()
+        self._births.close()
+
+    def replaced(self, pid: int) -> None:
+        """Take note that the program of an attached process has been replaced by another one."""
+        with self._lock:
+            member = self._members.get(pid)
+            if member is not None and member.state is State.ATTACHED:
+                member.state, member.due_s = State.WAITING, 0.0
+
+    def ended(self, pid: int) -> None:
+        """Take note that an attached process has ended."""
+        with self._lock:
+            self._members.pop(pid, None)
+
+    @property
+    def expects_more(self) -> bool:
+        """Return whether a process is still to be attached to."""
+        with self._lock:
+            states = {each.state for each in self._members.values()}
+        return not states.isdisjoint({State.WAITING, State.ATTACHING})
+
+    def notes(self) -> list[str]:
+        """Say which processes could not be recorded, and why."""
+        with self._lock:
+            refused = self._refused.most_common(5)
+        return [why if times == 1 else f"{why} (and {times - 1:,} more)" for why, times in refused]
+
+    # ------------------------------------------------------------------ the thread
+
+    def _loop(self) -> None:
+        for event in SeenBirths().wait({self._root}, 0.0):  # those that are there already
+            self._take(event)
+        while not self._closing.is_set():
+            with self._lock:
+                known = set(self._members)
+                due_s = [
+                    each.due_s for each in self._members.values() if each.state is State.WAITING
+                ]
+            left_s = min(due_s, default=WAIT_S + time.monotonic()) - time.monotonic()
+            for event in self._births.wait(known, min(max(left_s, 0.0), WAIT_S)):
+                self._take(event)
+            self._count_ended()
+            self._attach_due()
+
+    def _take(self, event: Event) -> None:
+        now_s = time.monotonic()
+        with self._lock:
+            member = self._members.get(event.pid)
+            if event.what is What.BEGAN:
+                is_new = member is None and event.parent in self._members
+                if is_new and len(self._members) < MOST_KNOWN:
+                    self._members[event.pid] = Member(event.pid, event.parent, now_s + SETTLE_S)
+            elif member is None:
+                return
+            elif event.what is What.REPLACED:
+                if member.state in (State.WAITING, State.REFUSED):
+                    member.state, member.due_s = State.WAITING, now_s
+            elif member.state in (State.WAITING, State.REFUSED):
+                # One that is attached to is told of by who reads it.
+                self._members.pop(event.pid)
+                self._missed[event.pid] = now_s
+
+    def _count_ended(self) -> None:
+        """Count the CPU time of processes that ended before they were attached to."""
+        now_s = time.monotonic()
+        heard = [(each, now_s) for each in self._births.ended()]
+        undecided, self._undecided = [*self._undecided, *heard], []
+        for each, heard_s in undecided:
+            with self._lock:
+                member = self._members.get(each.tid)
+                is_missed = self._missed.pop(each.tid, None) is not None
+            if is_missed or (member is not None and member.state is State.REFUSED):
+                self._recorder.count(each.name, each.elapsed_ns, each.cpu_ns)
+            elif each.tid in self._attached:
+                self._recorder.settle(each.tid, each.cpu_ns)
+            elif now_s - heard_s < UNDECIDED_S:
+                # An attach is under way, or we have not heard of its begin so far.
+                self._undecided.append((each, heard_s))
+        with self._lock:
+            self._missed = {pid: s for pid, s in self._missed.items() if now_s - s < UNDECIDED_S}
+
+    def _attach_due(self) -> None:
+        now_s = time.monotonic()
+        with self._lock:
+            members = list(self._members.values())
+            busy = sum(each.state in (State.ATTACHING, State.ATTACHED) for each in members)
+            due = [each for each in members if each.state is State.WAITING and each.due_s <= now_s]
+            for each in due[: max(0, MOST_ATTACHED - busy)]:
+                each.state = State.ATTACHING
+                self._pool.submit(self._attach, each)
+            for each in due[max(0, MOST_ATTACHED - busy) :]:
+                each.due_s = now_s + WAIT_S
+
+    def _attach(self, member: Member) -> None:
+        with self._lock:
+            parent = self._members.get(member.parent)
+            is_first = member.number < 0
+        number = member.number if not is_first else parent.number if parent else -1
+        state = State.REFUSED
+        try:
+            if is_first and member.parent and shares_memory(member.pid, member.parent):
+                if cpu_ns(member.pid) is not None:
+                    state = State.WAITING  # vfork: it will soon run another program
+                    member.due_s = time.monotonic() + RETRY_S
+                return
+            member.number = self._recorder.attach(member.pid, number)
+            state = State.ATTACHED
+        except FlametapError as error:
+            self._refuse(member, error.message)
+        except Exception as error:  # whatever it is, the recording goes on
+            self._refuse(member, f"{type(error).__name__}: {error}")
+        finally:
+            with self._lock:
+                member.state = state
+                if state is State.ATTACHED:
+                    self._attached.add(member.pid)
+
+    def _refuse(self, member: Member, why: str) -> None:
+        with contextlib.suppress(*procfs.GONE, PermissionError):
+            member.name = procfs.read_task_name(member.pid, member.pid)
+            if procfs.read_task_state(member.pid, member.pid) in "ZX":
+                return  # it has ended: nothing is wrong
+            with self._lock:
+                self._refused[f"{member.name} {member.pid} is not recorded: {why}"] += 1

@@ -1,0 +1,120 @@
+"""A program is many processes: what it starts is in the recording, and so are programs that replace
+it."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import cli
+import receipt
+from flametap.capture.capture_options import CaptureOptions
+from flametap.capture.live import Capture
+from flametap.linux.proc_events import ProcEvents
+from flametap.model import Clock
+from flametap.recording.opened import open_recording
+from flametap.recording.recording import Recording
+from recording import SYMBOLS_S
+from running import Start, wait_until
+from targetbuild import Builder
+
+pytestmark = pytest.mark.needs("attach")
+
+MS, CHILDREN = 600, 3
+
+
+def recorded(folder: Path, *command: object, code: int) -> Recording:
+    """Record a command as a user does."""
+    out = folder / "out.flametap"
+    result = cli.run("record", "-r", 250, "-o", out, "--", *command)
+    assert "Traceback" not in result.stderr, result.stderr
+    assert result.exit_code == code, result.stderr
+    return open_recording(str(out))
+
+
+def cpu_by_program(recording: Recording) -> Counter[str]:
+    """The CPU time of each program, nanoseconds."""
+    processes = recording.profile.processes
+    found: Counter[str] = Counter()
+    for thread in recording.profile.thread_infos():
+        found[processes[thread.process].program] += thread.cpu_ns
+    return found
+
+
+def test_children_are_recorded_with_their_time(builder: Builder, tmp_path: Path) -> None:
+    recording = recorded(tmp_path, builder.program("family"), CHILDREN, MS, code=7)
+    own = {
+        each.number: each
+        for each in recording.profile.processes.values()
+        if each.pid and each.number
+    }
+    assert len(own) == CHILDREN
+    assert {each.parent for each in own.values()} == {0}
+    assert {each.reason for each in own.values()} == {"the target exited"}
+    total_ns = recording.profile.total_ns(Clock.CPU)
+    assert total_ns == pytest.approx((CHILDREN + 1) * MS * 1e6, rel=0.15)
+    names = {function.name for function in recording.functions}
+    assert {"child_work", "parent_work"} <= names
+
+
+def test_program_that_replaces_another_is_recorded(builder: Builder, tmp_path: Path) -> None:
+    program = builder.program("family")
+    recording = recorded(tmp_path, "sh", "-c", f"exec {program} 0 {MS}", code=7)
+    first, second = list(recording.profile.processes.values())[:2]
+    assert (first.program, second.program) == ("sh", "family")
+    assert first.pid == second.pid
+    assert second.parent == first.number
+    assert "exec" in first.reason
+    assert cpu_by_program(recording)["family"] == pytest.approx(MS * 1e6, rel=0.2)
+
+
+def test_what_is_over_too_soon_is_counted_by_name(tmp_path: Path) -> None:
+    try:
+        ProcEvents().close()
+    except OSError as error:
+        pytest.skip(f"the kernel does not tell of processes here: {error}")
+    script = "for i in 1 2 3 4 5 6 7 8 9 10; do /bin/true; done; exit 3"
+    recording = recorded(tmp_path, "sh", "-c", script, code=3)
+    processes = list(recording.profile.processes.values())
+    names = [thread.name for thread in recording.profile.thread_infos()]
+    n_counted = sum(int(name.split("× ")[1]) for name in names if name.startswith("true ×"))
+    n_recorded = sum(each.program == "true" for each in processes)
+    assert n_counted + n_recorded == 10, (names, processes)
+
+
+def test_without_children_only_the_command_is_recorded(builder: Builder, tmp_path: Path) -> None:
+    out = tmp_path / "out.flametap"
+    command = ("--", builder.program("family"), 1, MS)
+    result = cli.run("record", "--no-children", "-r", 250, "-o", out, *command)
+    assert result.exit_code == 7, result.stderr
+    recording = open_recording(str(out))
+    assert len(recording.profile.processes) == 1
+    assert recording.profile.total_ns(Clock.CPU) == pytest.approx(MS * 1e6, rel=0.2)
+
+
+def test_children_of_a_running_process_are_left_as_they_were(start: Start) -> None:
+    target = start("family", "2")
+    pids = [target.pid, *target.facts.values()]
+    before = {pid: receipt.take_at_rest(pid) for pid in pids}
+    capture = Capture(target.pid, CaptureOptions(rate_hz=250, budget_ppm=0))
+    capture.follow()
+    try:
+        capture.start()
+        wait_until(lambda: len(capture.profile.processes) == 3, "all three")
+        wait_until(lambda: capture.profile.samples >= 3, "a look at each")
+        capture.stop()
+        capture.finish_symbols(SYMBOLS_S)
+    finally:
+        capture.close()
+    assert sorted(each.pid for each in capture.profile.processes.values()) == sorted(pids)
+    for pid in pids:
+        assert receipt.harm_after_settling(pid, before[pid], timeout_s=60) == []
+    target.finish()
+
+
+def test_failing_command_keeps_its_exit_code(tmp_path: Path) -> None:
+    code = "import os, sys; os.fork() or os._exit(4); os.wait(); sys.exit(9)"
+    recorded(tmp_path, sys.executable, "-c", code + "\n", code=9)
