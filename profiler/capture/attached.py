@@ -211,7 +211,7 @@ class Attached:
 
     def threads(self) -> dict[int, Thread]:
         """Return its threads, by ``thread_id``."""
-        threads = self._shared.profile.threads.items()
+        threads = self._shared.profile.plain_threads.items()
         return {key: each for key, each in threads if each.process == self.number}
 
     def stop(self) -> None:

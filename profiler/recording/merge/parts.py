@@ -74,7 +74,7 @@ class Part:
             loaded.status,
             profile.start_ns,
             profile.now_ns,
-            profile.threads,
+            profile.plain_threads,
             _biases(profile.modules),
             profile.processes or {0: _only_process(loaded)},
         )

@@ -7,7 +7,7 @@ one if they are of one process and have one tid.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -120,24 +120,13 @@ class MergedTables:
             part.thread_ids[number] = self._new_thread()
         return part.thread_ids.get(number, 0)
 
-    def rosters(self, labels: Mapping[int, str]) -> Iterator[Gains]:
-        """Return threads and modules, in pieces, once all parts have their places.
-
-        Args:
-            labels: what the names of threads begin with.
-        """
+    def rosters(self) -> Iterator[Gains]:
+        """Return processes, threads and modules, in pieces, once all parts have their places."""
         threads = []
         for number, each in self.threads.items():
-            label = labels.get(number)
             part, first_ns = self._first_seen.get(number, (None, 0))
             first_ns += part.shift_ns if part else 0
-            threads.append(
-                replace(
-                    each,
-                    name=f"{label}: {each.name}" if label else each.name,
-                    first_seen_ns=min(max(0, first_ns), MAX_NS),
-                )
-            )
+            threads.append(replace(each, first_seen_ns=min(max(0, first_ns), MAX_NS)))
         modules = list(self.modules.values())
         processes = [self._placed(each) for each in self.processes.values()]
         if len(processes) > 1:

@@ -29,7 +29,7 @@ from ..recording import machine
 from ..writer import gains_chunks, names_chunk
 from .code import MergedCode
 from .names import MergedNames
-from .parts import Part, in_order, n_processes, name, unreadable
+from .parts import Part, in_order, name, unreadable
 from .places import place, settle
 from .rows import merged_rows
 from .status import list_of, merged_meta, merged_status, title_of
@@ -99,7 +99,7 @@ class _Whole:
         self._trial = Profile()
         gap = settle(parts)
         name(parts)
-        for gains in self._tables.rosters(self._labels()):
+        for gains in self._tables.rosters():
             yield from gains_chunks(gains)
         for gains in merged_rows(parts, self._tables):
             yield from gains_chunks(gains)
@@ -150,12 +150,6 @@ class _Whole:
             self._trial.extend(gains)
         except ValueError as error:
             raise InputError(f"{path} does not fit beside the others: {error}", _HINT) from error
-
-    def _labels(self) -> dict[int, str]:
-        """Return what the names of threads begin with; nothing if all are of one process."""
-        if n_processes(self._parts) == 1:
-            return {}
-        return {number: part.label for part in self._parts for number in part.thread_ids.values()}
 
 
 def _read(path: str) -> Loaded:

@@ -40,7 +40,7 @@ def take_moments(
     return Moments(
         intervals.moments(),
         new_cells(intervals, stacks, first_cell),
-        dict(roster.threads),
+        roster.titled(),
         tuple(roster.hidden),
         start_ns,
         intervals.now_ns,

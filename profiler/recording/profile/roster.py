@@ -9,6 +9,7 @@ Not thread-safe; ``Profile`` holds the lock.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
@@ -58,6 +59,26 @@ class Roster:
         """Add a process, or replace what is known of it."""
         if process.number in self.processes or self._budget.take(PROCESS_BYTES):
             self.processes[process.number] = process
+
+    def titled(self) -> dict[int, Thread]:
+        """Return all threads; where there are several processes, their names say of which each is.
+
+        ``redis-server 812: bio_close_file``, or ``redis-server 812`` for the first thread.
+        """
+        if len(self.processes) < 2:
+            return dict(self.threads)
+        titles = self._titles()
+        return {key: _titled(each, titles, self.processes) for key, each in self.threads.items()}
+
+    def _titles(self) -> dict[int, str]:
+        """Return what tells each process from all others."""
+        found = {number: each.title for number, each in self.processes.items()}
+        for more in (lambda each: f" on {each.host}" if each.host else "", _numbered):
+            times = Counter(found.values())
+            for number, each in self.processes.items():
+                if times[found[number]] > 1:
+                    found[number] += more(each)
+        return found
 
     def add_module(self, update: ModuleUpdate) -> None:
         """Add a module, or replace what is known of it."""
@@ -210,3 +231,16 @@ class Roster:
         process = process if process in self.processes else 0
         self.threads[thread_id] = Thread(thread_id, 0, "?", process=process)
         return True
+
+
+def _numbered(process: Process) -> str:
+    return f" [{process.number + 1}]"
+
+
+def _titled(thread: Thread, titles: Mapping[int, str], processes: Mapping[int, Process]) -> Thread:
+    process = processes.get(thread.process)
+    if process is None or process.pid == 0:  # of those that were counted, the name says all
+        return thread
+    title = titles[process.number]
+    is_first = thread.tid == process.pid and process.program.startswith(thread.name)
+    return replace(thread, name=title if is_first else f"{title}: {thread.name}")

@@ -77,7 +77,15 @@ class Profile(Tables):
 
     @property
     def threads(self) -> dict[int, Thread]:
-        """All threads by ``thread_id``, without hidden ones; a copy."""
+        """All threads by ``thread_id``, without hidden ones; a copy. Of several processes, with
+        titles: ``Roster.titled``.
+        """
+        with self._lock:
+            return self._roster.titled()
+
+    @property
+    def plain_threads(self) -> dict[int, Thread]:
+        """The same by the names that they have in their processes."""
         with self._lock:
             return dict(self._roster.threads)
 
@@ -290,7 +298,7 @@ class Profile(Tables):
             between_ns: only the weights between two times, CLOCK_MONOTONIC of the target.
         """
         with self._lock:
-            return thread_infos(self._roster.threads, self._intervals, self._stacks, between_ns)
+            return thread_infos(self._roster.titled(), self._intervals, self._stacks, between_ns)
 
     def lock_times(self, clock: Clock) -> dict[LockState, dict[int, int]]:
         """Return each thread's time by what it did with the interpreter's lock; no ``NONE``."""

@@ -113,9 +113,9 @@ def test_holders_and_locks_are_of_their_process(several: Several) -> None:
             1000,
             intervals=[wire.interval(2, 0, 100, 500, holder_id=1, awaited_lock=9)],
         )
-    rows = [each.read() for each in several.profile.lock_intervals().chunks]
-    assert rows  # they are there; their numbers are compared below
-    assert len(several.profile.threads) == 2
+    rows = several.profile.moments().intervals.tail
+    assert sorted(rows["holder_id"].tolist()) == [2, 4]  # each process's thread 1
+    assert len(set(rows["awaited_lock"].tolist())) == 2
 
 
 def test_trace_ids_that_jump_are_refused(several: Several) -> None:
@@ -142,3 +142,13 @@ def test_end_of_one_process_ends_its_sleeps_only(several: Several) -> None:
 def test_owner_of_code_is_above_the_address() -> None:
     owned = wire.runtime_frame(JIT_ADDR) | 5 << 48
     assert raw_frame(owned) == raw_frame(wire.runtime_frame(JIT_ADDR))
+
+
+def test_threads_of_several_processes_say_whose_they_are(several: Several) -> None:
+    for process in (0, 1):
+        threads = [wire.thread(1, 100 + process, "worker"), wire.thread(2, 300 + process, "pool")]
+        rows = [wire.interval(1, 0, 100, 500, 5), wire.interval(2, 0, 100, 500, 5)]
+        several.send(process, 1000, threads=threads, intervals=rows)
+    names = [each.name for each in several.profile.threads.values()]
+    assert names == ["worker 100", "worker 100: pool", "worker 101", "worker 101: pool"]
+    assert [each.name for each in several.profile.plain_threads.values()][:2] == ["worker", "pool"]

@@ -56,7 +56,7 @@ def test_each_reason_is_a_function_with_the_program(
     threads = {each.name: each for each in profile.thread_infos()}
     assert threads["as × 41"].cpu_ns == 41 * 4_000_000
     assert profile.processes[threads["as × 41"].process].program == "[short-lived]"
-    assert threads["[not sampled]"].process == GCC.number
+    assert threads["gcc 77: [not sampled]"].process == GCC.number
 
 
 def test_no_more_cpu_time_than_elapsed(unsampled: Unsampled, profile: Profile) -> None:
