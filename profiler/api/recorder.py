@@ -14,6 +14,7 @@ from ..capture.limits import check_sampling
 from ..capture.live import Capture
 from ..errors import NoSamplesError
 from ..inject import process
+from ..inject.nursery import Nursery
 from ..safety import preflight
 from .recording import Recording
 
@@ -29,14 +30,26 @@ class Live:
         recording: what was recorded so far; at the end of the block all of it, with its names.
     """
 
-    def __init__(self, pid: int, rate: float, budget: float) -> None:
+    def __init__(
+        self,
+        pid: int,
+        rate: float,
+        budget: float,
+        *,
+        children: bool = False,
+        ends_with_first: bool = False,
+    ) -> None:
         rate_hz, budget_ppm = check_sampling(rate, budget)
         self.pid = pid
         preflight.check(pid)
         folder = tempfile.mkdtemp(prefix="flametap-")
         path = os.path.join(folder, "recording.flametap")
         options = CaptureOptions(rate_hz=rate_hz, budget_ppm=budget_ppm, names_remedies=False)
-        self._capture = Capture(pid, options, process.start(pid, options.inject))
+        self._nursery = Nursery() if children else None
+        start = process.start if self._nursery is None else self._nursery.start
+        self._capture = Capture(pid, options, start(pid, options.inject), self._nursery)
+        if children:
+            self._capture.follow(ends_with_first=ends_with_first)
         self._capture.keep_in(open(path, "wb"), path)  # noqa: SIM115 - the capture closes it
         self.recording = Recording(self._capture.recording, folder)
 
@@ -79,22 +92,25 @@ class Live:
                 capture.keeper.finish()
         finally:
             capture.close()
+            if self._nursery is not None:
+                self._nursery.close()
         if capture.error is not None:
             raise capture.error
 
 
-def attach(pid: int, *, rate: float = 100.0, budget: float = 1.0) -> Live:
+def attach(pid: int, *, rate: float = 100.0, budget: float = 1.0, children: bool = False) -> Live:
     """Return what records a running process while its block runs.
 
     Args:
         pid: the process.
         rate: samples in a second of each thread's CPU time, and looks at sleeping threads.
         budget: the most that sampling may cost, in per cent of a core; 0 for no limit.
+        children: also record the processes that it starts.
 
     Raises:
         FlametapError: the process cannot be attached to; the message says why.
     """
-    return Live(pid, rate, budget)
+    return Live(pid, rate, budget, children=children)
 
 
 def record(
@@ -103,6 +119,7 @@ def record(
     duration: float | None = None,
     rate: float = 100.0,
     budget: float = 1.0,
+    children: bool = True,
 ) -> Recording:
     """Start a program, record it from its first instruction to its end, and return the recording.
 
@@ -111,6 +128,7 @@ def record(
         duration: record only so many seconds; the program still runs to its end.
         rate: see ``attach``.
         budget: see ``attach``.
+        children: see ``attach``.
 
     Raises:
         FlametapError: the program cannot be started or recorded.
@@ -118,7 +136,7 @@ def record(
     """
     launched = launch(list(command))
     try:
-        live = attach(launched.pid, rate=rate, budget=budget)
+        live = Live(launched.pid, rate, budget, children=children, ends_with_first=True)
         with live:
             launched.release()
             end_s = None if duration is None else time.monotonic() + duration

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from ..symbols.symbolizer import Symbolizer
 
 REPLACED = END_REASONS["process-replaced"]
+# Processes whose CPU times are compared with the kernel's: each look reads all threads.
+MOST_COMPARED = 8
 # When a target dies, its pidfd may become readable a moment before we are told the reason.
 REASON_WAIT_S = 0.5
 
@@ -184,7 +186,8 @@ class Attached:
             self._session.start()
             profile.add_process(self.process())
             self._thread_names.start()
-            self._kernel.begin()
+            if self.number < MOST_COMPARED:
+                self._kernel.begin()
         except BaseException:
             self._session.detach()
             self.exit_status = self._target.status()
@@ -211,8 +214,12 @@ class Attached:
 
     def threads(self) -> dict[int, Thread]:
         """Return its threads, by ``thread_id``."""
-        threads = self._shared.profile.plain_threads.items()
-        return {key: each for key, each in threads if each.process == self.number}
+        return {each.thread_id: each for each in self._own_threads()}
+
+    def _own_threads(self) -> Iterator[Thread]:
+        for each in self._shared.profile.plain_threads.values():
+            if each.process == self.number:
+                yield each
 
     def stop(self) -> None:
         """Stop sampling; the last of what was sampled can be read then."""
@@ -243,11 +250,12 @@ class Attached:
         if self._target is not None:
             self._target.close()
 
-    def finish(self, reason: str) -> None:
+    def finish(self, reason: str, *, others_go_on: bool = False) -> None:
         """Read the rest, detach, and find out how it ended.
 
         Args:
             reason: why its recording ends, as far as that is known.
+            others_go_on: its threads end now, where those of others do not.
         """
         self.drain()
         self._session.detach()
@@ -266,7 +274,11 @@ class Attached:
         else:
             reason = self._session.end_reason or reason
         self.reason = reason
-        self._shared.profile.end_process(self.process(max(1, self.intake.now_ns)))
+        profile, process = self._shared.profile, self.process(max(1, self.intake.now_ns))
+        if others_go_on:
+            profile.end_process(process)
+        else:
+            profile.add_process(process)
 
     # ------------------------------------------------------------------ while it is recorded
 
@@ -287,7 +299,7 @@ class Attached:
             self._kernel.give_up()
             return reason
         has_exited = self._target.has_exited()
-        if only_agents_are_left(self.pid, self.threads().values()) and not has_exited:
+        if only_agents_are_left(self.pid, self._own_threads()) and not has_exited:
             # The main thread of a process that is exiting, or not yet reaped, is a zombie, too.
             if not self._is_sure():
                 return ""

@@ -100,8 +100,7 @@ class SeenBirths:
             program = _program(parent)
             before = self._programs.get(parent)
             if program is None:
-                if before is not None:
-                    found.append(Event(What.ENDED, parent, 0, now_ns))
+                found.append(Event(What.ENDED, parent, 0, now_ns))
                 continue
             if before not in (None, program):
                 found.append(Event(What.REPLACED, parent, 0, now_ns))

@@ -25,7 +25,7 @@ from ..linux.task_stats import Ended
 from .births import Births, SeenBirths, births
 
 SETTLE_S = 0.003  # most programs that are started run another one by then
-RETRY_S = 0.002  # of a child that still has its parent's memory
+RETRY_S, RETRY_LIMIT_S = 0.002, 5.0  # of a child that still has its parent's memory
 WAIT_S = 0.05
 AT_ONCE = 4  # attaches
 UNDECIDED_S = 30.0  # an attach on a busy machine
@@ -211,9 +211,14 @@ class Family:
         state = State.REFUSED
         try:
             if is_first and member.parent and shares_memory(member.pid, member.parent):
-                if cpu_ns(member.pid) is not None:
+                waited_s = (time.monotonic_ns() - member.began_ns) / 1e9
+                if cpu_ns(member.pid) is None:
+                    return
+                if waited_s < RETRY_LIMIT_S:
                     state = State.WAITING  # vfork: it will soon run another program
-                    member.due_s = time.monotonic() + RETRY_S
+                    member.due_s = time.monotonic() + max(RETRY_S, waited_s / 10)
+                else:
+                    self._refuse(member, "it has the memory of the process that started it")
                 return
             member.number = self._recorder.attach(member.pid, number)
             state = State.ATTACHED

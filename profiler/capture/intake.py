@@ -26,6 +26,7 @@ SOON_S, EARLY_S = 0.05, 2.0
 # … and otherwise, unless the ring fills up: as long as it takes to fill that part of it.
 LATER_S = 1.0
 FULL_PART = 16
+READ_OFTEN = 8  # processes
 
 
 class Intake:
@@ -62,17 +63,18 @@ class Intake:
         self._read_s = time.monotonic()
         self._lock = threading.Lock()
 
-    def due_in_s(self, *, is_watched: bool, most_s: float = LATER_S) -> float:
+    def due_in_s(self, *, is_watched: bool, most_s: float = LATER_S, n_processes: int = 1) -> float:
         """Return how long the next reading may wait; 0 or less if it is due. Each costs 1 ms.
 
         Args:
             is_watched: somebody waits for what is new.
             most_s: the longest time between two readings.
+            n_processes: how many are read by turns.
         """
-        pause_s = SOON_S
+        pause_s = min(SOON_S * (1 + n_processes // READ_OFTEN), most_s)
         if not is_watched and self._profile.duration_ns >= EARLY_S * 1e9:
             fills_s = RING_BYTES / FULL_PART / max(self._bytes_per_s, 1.0)
-            pause_s = min(max(fills_s, SOON_S), most_s)
+            pause_s = min(max(fills_s, pause_s), most_s)
         return pause_s - (time.monotonic() - self._read_s)
 
     def read(self, ring: Ring | None, symbolizer: Symbolizer) -> FlametapError | None:

@@ -85,6 +85,7 @@ class Capture:
         self._first = Attached(pid, 0, self._shared, self.options, injector)
         self._attached = [self._first]
         self._n_processes = 1
+        self._n_ended = 0
         self._closing: list[threading.Thread] = []
         self._family: Family | None = None
         self._ends_with_first = False
@@ -418,7 +419,7 @@ class Capture:
             for each in alive:
                 reason = each.look()
                 if reason:
-                    self._end(each, reason)
+                    self._end(each, reason, others_go_on=len(alive) > 1 or self._expects_more())
             alive = self._alive()
             if self._ends_with_first and not self._main.is_alive and not self._expects_more():
                 for each in alive:
@@ -434,8 +435,9 @@ class Capture:
         self._settle()
         self._unsampled.apply()
 
-    def _end(self, attached: Attached, reason: str) -> None:
-        attached.finish(reason)
+    def _end(self, attached: Attached, reason: str, *, others_go_on: bool) -> None:
+        attached.finish(reason, others_go_on=others_go_on)
+        self._n_ended += 1
         if self._family is not None:
             if attached.reason == REPLACED:
                 self._family.replaced(attached.pid)
@@ -448,7 +450,11 @@ class Capture:
 
     def _due_in_s(self, attached: Attached) -> float:
         most_s = LATER_S if self.keeper is None else KEPT_S
-        return attached.intake.due_in_s(is_watched=self._revision.is_awaited(), most_s=most_s)
+        return attached.intake.due_in_s(
+            is_watched=self._revision.is_awaited(),
+            most_s=most_s,
+            n_processes=len(self._attached) - self._n_ended,
+        )
 
     def _close_later(self, attached: Attached) -> None:
         """Close what a process needed that has ended: it may take long, and others go on."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import subprocess
 import threading
 
 from ..errors import AttachFailedError
@@ -59,9 +60,10 @@ class Nursery:
             ) from error
 
     def close(self) -> None:
-        """End it. The processes that it has started go on."""
+        """End it. The processes that it has started go on. Idempotent."""
         self._link.close()
-        self._process.wait(_ANSWER_S)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_ANSWER_S)
 
 
 def _spawn(link: socket.socket) -> Process:
@@ -81,6 +83,7 @@ def main(descriptor: int) -> None:
     """
     from . import server
 
+    server.be_left_alone()
     children: list[forked.Forked] = []
     with socket.socket(fileno=descriptor) as link:
         link.settimeout(_REAP_S)

@@ -43,12 +43,17 @@ def main(descriptor: int, pid: int, way: str) -> None:
         pid: the target.
         way: one of ``ways.WAYS``.
     """
+    be_left_alone()
+    with socket.socket(fileno=descriptor) as link:
+        serve(link, pid, way)
+
+
+def be_left_alone() -> None:
+    """Ignore what ends other processes; whoever wants us to end closes the connection."""
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
     with contextlib.suppress(OSError):
         Path("/proc/self/comm").write_text(NAME)
-    with socket.socket(fileno=descriptor) as link:
-        serve(link, pid, way)
 
 
 def serve(link: socket.socket, pid: int, way: str = AUTO) -> None:

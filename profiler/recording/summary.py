@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ..model import Clock, ManagedVerdict, Status, ThreadInfo, Verdict
 from ..wire.counters import SKIPS, losses, skips
 from .figures import counted, duration
+from .programs import program_line
 from .recording import Recording
 
 TITLE_CHARACTERS = 80  # of the command
@@ -57,7 +58,9 @@ def summary(recording: Recording, waits_shown_by: str = "") -> list[str]:
     """
     profile = recording.profile
     cpu_ns, threads = profile.total_ns(Clock.CPU), profile.thread_infos()
-    return summary_of(recording.status(), cpu_ns, threads, waits_shown_by)
+    lines = summary_of(recording.status(), cpu_ns, threads, waits_shown_by)
+    by_program = program_line(profile, threads)
+    return [*lines, f"CPU time by program: {by_program}"] if by_program else lines
 
 
 def summary_of(
