@@ -198,7 +198,8 @@ def children_option(command: _Command) -> _Command:
         "--children/--no-children",
         default=None,
         help="Record the processes that it starts, too, and programs that replace it."
-        "  [default: for a command that flametap starts]",
+        "  [default: for a command that flametap starts, and on the live page if they do most of"
+        " the work]",
     )(command)
 
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from ..errors import AttachFailedError, NoSamplesError, TargetDiedError
 from ..inject import process
 from ..inject.nursery import Nursery
-from ..linux import out_of_memory
+from ..linux import out_of_memory, process_clock
+from ..linux.child_processes import child_processes
 from ..safety import preflight
 from ..safety.finding import Severity
 from .attach_options import AttachOptions
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ..capture.live import Capture
     from .verify import Verification
 
+WORK_NS = 100_000_000  # less is no work
 # An attach cut short would leave code in the target that waits for us for ever.
 ATTACHING_REPLY = (
     "waiting for the attach to end, to leave the process unchanged; the third signal ends at once\n"
@@ -38,6 +40,7 @@ def prepared(
     *,
     shows_notes: bool = True,
     is_launched: bool = False,
+    follows_workers: bool = False,
 ) -> Iterator[Capture]:
     """Check a process and yield a capture of it; detach and close it at the end of the block.
 
@@ -47,6 +50,7 @@ def prepared(
         progress: told of each step.
         shows_notes: whether anybody sees the notes on modules.
         is_launched: we have started it: what it starts is recorded, too, until it ends.
+        follows_workers: what it has started is recorded, too, if that does most of the work.
 
     Raises:
         ProtocolError: the recording ended early; what was recorded before is saved.
@@ -58,6 +62,11 @@ def prepared(
         progress.warn(warning)
     progress.step(f"attaching to {pid} ({ready.command})")
     follows = is_launched if how.children is None else how.children
+    if how.children is None and follows_workers and _workers_do_most(pid):
+        follows = True
+        progress.say(
+            "the processes that it has started are recorded, too (--no-children: it alone)"
+        )
     nursery = Nursery() if follows else None
     # It imports its part while we import ours.
     injector = nursery.start(pid, how.inject) if nursery else process.start(pid, how.inject)
@@ -91,6 +100,12 @@ def prepared(
     _refuse_fault(capture, "")
     if capture.error is not None:
         raise capture.error
+
+
+def _workers_do_most(pid: int) -> bool:
+    """Return whether the processes below one have used more CPU time than it has itself."""
+    own_ns = process_clock.cpu_ns(pid) or 0
+    return sum(cpu_ns for _, _, cpu_ns in child_processes(pid)) > max(own_ns, WORK_NS)
 
 
 def _import_numpy() -> None:

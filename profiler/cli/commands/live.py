@@ -92,7 +92,7 @@ def live(
         try:
             with (
                 verified(target, progress, how) as verification,
-                start.prepared(target, how, progress) as capture,
+                start.prepared(target, how, progress, follows_workers=True) as capture,
                 keeping_for_page(capture, planned, progress, with_sources=with_sources),
             ):
                 from flametap.web.server import serve
