@@ -107,10 +107,11 @@ class Family:
         if self._thread.is_alive():
             self._thread.join()
         self._pool.shutdown(cancel_futures=True)
-        for event in self._births.wait((), 0.0):
-            self._take(event)
-        self._count_ended()
-        self._births.close()
+        with contextlib.suppress(OSError):
+            for event in self._births.wait((), 0.0):
+                self._take(event)
+            self._count_ended()
+            self._births.close()
 
     def replaced(self, pid: int) -> None:
         """Take note that the program of an attached process has been replaced by another one."""
@@ -149,7 +150,11 @@ class Family:
                     each.due_s for each in self._members.values() if each.state is State.WAITING
                 ]
             left_s = min(due_s, default=WAIT_S + time.monotonic()) - time.monotonic()
-            for event in self._births.wait(known, min(max(left_s, 0.0), WAIT_S)):
+            try:
+                events = self._births.wait(known, min(max(left_s, 0.0), WAIT_S))
+            except OSError:  # the kernel tells no more
+                self._births, events = SeenBirths(), []
+            for event in events:
                 self._take(event)
             self._count_ended()
             self._attach_due()
@@ -175,7 +180,9 @@ class Family:
     def _count_ended(self) -> None:
         """Count the CPU time of processes that ended before they were attached to."""
         now_s = time.monotonic()
-        heard = [(each, now_s) for each in self._births.ended()]
+        heard: list[tuple[Ended, float]] = []
+        with contextlib.suppress(OSError):
+            heard = [(each, now_s) for each in self._births.ended()]
         undecided, self._undecided = [*self._undecided, *heard], []
         for each, heard_s in undecided:
             with self._lock:

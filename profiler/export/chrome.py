@@ -41,12 +41,14 @@ def write(request: ExportRequest, file: BinaryIO) -> None:
     stacks = LeafStacks(request)
     numbers: StackNumbers[FrameKey] = StackNumbers(stacks, stacks.keys, NO_FUNCTION)
     threads, _ = threads_with_weight(request, leaves, numbers.counts)
-    pid = request.status.pid
-    program = request.status.program or request.program or request.title
-    file.write(b'{"traceEvents":[' + _named(pid, 0, "process_name", program))
+    processes = request.processes.values()
+    other = request.program or request.title
+    named = [_named(each.pid, 0, "process_name", each.program or other) for each in processes]
+    file.write(b'{"traceEvents":[' + b",\n".join(named))
     names = _Names(stacks, numbers.frames)
     taken: set[int] = set()
     for thread in threads:
+        pid = request.process_of(thread).pid
         tid = _free(thread.tid, taken)
         own = thread.name if tid == thread.tid else f"{thread.name} ({thread.tid})"
         file.write(b",\n" + _named(pid, tid, "thread_name", own))

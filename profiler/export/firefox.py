@@ -201,11 +201,12 @@ def _stacks(leaves: LeafWeights, tables: Tables) -> Int64s:
 def _write_thread(
     request: ExportRequest, thread: Thread, samples: _Samples, file: BinaryIO
 ) -> None:
-    pid = request.status.pid
+    process = request.process_of(thread)
+    pid = process.pid
     begin_ms = (thread.first_seen_ns - request.profile.start_ns) / _NS_PER_MS
     head = {
         "processType": "default",
-        "processName": _program(request),
+        "processName": text(process.program) or _program(request),
         "processStartupTime": 0,
         "processShutdownTime": None,
         "registerTime": max(0.0, begin_ms),

@@ -16,6 +16,8 @@ in seconds since 1970; 0 if that is not known. "clock" is that of the request: i
 "weights" is "time", or what the file of another profiler counts instead: "samples", "bytes". Each
 "time" then has a "weight" and no clocks.
 
+thread: of a recording of several processes, with "pid" and "process", what that runs.
+
 function: "module", "file" and "line" are left out if they are not known. The line is the heaviest
 one, or the line that the function stands for if lines are separated. Two functions may have one
 name. "kind" is native, inlined, tail call, unknown, python, java, javascript, ruby, syscall,
@@ -35,7 +37,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from ..model import Clock
+from ..model import Clock, Thread
 from ..version import version
 from .folded import ALL
 from .json_pieces import encode, text
@@ -73,6 +75,7 @@ def _objects(
                 "id": number,
                 "tid": thread.tid,
                 "name": text(thread.name),
+                **_process(request, thread),
             }
     numbers: StackNumbers[FrameKey] = StackNumbers(stacks, stacks.keys, NO_FUNCTION)
     ids: dict[tuple[int, ...], int] = {}
@@ -92,6 +95,14 @@ def _objects(
             yield {"type": "stack", "id": ids[stack], "functions": stack}
         stack_of[leaf] = ids[stack]
     yield from _times(rows, _values(request, rows), stack_of)
+
+
+def _process(request: ExportRequest, thread: Thread) -> dict[str, Any]:
+    """Return whose a thread is, in a recording of several processes."""
+    if len(request.processes) == 1:
+        return {}
+    process = request.process_of(thread)
+    return {"pid": process.pid, "process": text(process.program)}
 
 
 def _header(request: ExportRequest) -> dict[str, Any]:

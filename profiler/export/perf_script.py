@@ -65,8 +65,9 @@ def write(request: ExportRequest, file: BinaryIO) -> None:
     words = clean(request.counted) if request.counted else _EVENT_OF[request.shown_clock]
     event = words.replace(" ", "-").encode("utf-8", "replace")
     divisor = NS_PER_SAMPLE if request.counted else 1
+    plain = request.profile.plain_threads
     for thread in threads:
-        whose = _whose(thread, request.status.pid)
+        whose = _whose(plain.get(thread.thread_id, thread), request.process_of(thread).pid)
         records: list[bytes] = []
         for begin_ns, length_ns, stack in runs.of(thread.thread_id, numbers.stack):
             seconds = b"%d.%09d" % divmod(begin_ns, _NS_PER_S)

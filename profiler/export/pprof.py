@@ -21,7 +21,7 @@ import gzip
 from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO
 
-from ..model import NO_MODULE, Clock, Module
+from ..model import NO_MODULE, Clock, Module, Process
 from ..tree.shown_frames import Call
 from .json_pieces import text
 from .leaf_stacks import OF_ALL_CLOCKS, LeafStacks
@@ -83,18 +83,27 @@ def _values(request: ExportRequest, rows: TimeRows) -> list[tuple[str, str, Int6
     return found
 
 
+def _process_labels(request: ExportRequest, process: Process, tables: _Tables) -> bytes:
+    """Return what says which process a sample is of; nothing where that is not known."""
+    if not process.pid:
+        return b""
+    name = tables.label("process", process.program or request.program)
+    return name + tables.label("pid", str(process.pid))
+
+
 def _samples(
     request: ExportRequest, rows: TimeRows, values: Sequence[Int64s], tables: _Tables
 ) -> Iterator[bytes]:
-    status, threads = request.status, request.profile.threads
-    process = b""  # of several programs, a stack says which one
-    if status.pid:
-        name = status.program or request.program
-        process = tables.label("process", name) + tables.label("pid", str(status.pid))
-    labels: dict[int, bytes] = {
-        number: tables.label("thread", each.name) + tables.label("tid", str(each.tid)) + process
-        for number, each in threads.items()
+    processes = {
+        number: _process_labels(request, each, tables) for number, each in request.processes.items()
     }
+    labels: dict[int, bytes] = {
+        number: tables.label("thread", each.name)
+        + tables.label("tid", str(each.tid))
+        + processes[request.process_of(each).number]
+        for number, each in request.profile.threads.items()
+    }
+    first = next(iter(processes.values()))
     doing: dict[tuple[int, int, int], bytes] = {}
     keys = rows.thread_id, rows.node, rows.sysno, rows.state, rows.activity, rows.lock
     columns = [each.tolist() for each in (*keys, *values)]
@@ -110,7 +119,7 @@ def _samples(
                 + tables.label("wait", wait_of(state, activity))
                 + tables.label("gil", gil_of(lock))
             )
-        whose = labels.get(thread_id, process)
+        whose = labels.get(thread_id, first)
         found.append(message(_SAMPLE, stack + packed(2, numbers) + whose + what))
         if len(found) == _FEW_SAMPLES:
             yield b"".join(found)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
-from ..model import Clock, Status
+from ..model import Clock, Process, Status, Thread
 from ..recording.cost import Certificate
 from ..recording.names.table import SymbolTable
 from ..recording.profile.store import Profile
@@ -79,6 +79,19 @@ class ExportRequest:
     def status(self) -> Status:
         """The state of the recording."""
         return self.recording.status()
+
+    @cached_property
+    def processes(self) -> Mapping[int, Process]:
+        """All processes by number, one at least."""
+        found = self.profile.processes
+        if len(found) > 1:
+            return found
+        status = self.status
+        return {0: Process(0, status.pid, status.program, status.command)}
+
+    def process_of(self, thread: Thread) -> Process:
+        """Return the process of a thread."""
+        return self.processes.get(thread.process) or next(iter(self.processes.values()))
 
     @property
     def title(self) -> str:

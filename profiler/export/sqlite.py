@@ -18,7 +18,7 @@ import numpy as np
 
 from ..linux.syscalls import syscall_name
 from ..locks.held_waits import HeldWaits
-from ..model import Clock, ThreadState
+from ..model import Clock, Process, ThreadState
 from ..recording.profile.interval_chunk import Block, cut
 from ..recording.profile.totals import weigh
 from ..tree.shown_frames import Call
@@ -119,9 +119,7 @@ class _Database:
         facts += [("weights", status.weights or "time"), ("clocks", " ".join(clocks))]
         facts += [("note", note) for note in request.notes]
         self._insert("meta", ([name, text(value)] for name, value in facts))
-        process = [1, status.pid, text(status.command), text(status.program), status.started_s]
-        process += [self._profile.duration_ns, text(status.state), text(status.reason)]
-        self._insert("processes", [process])
+        self._insert("processes", map(self._process_row, request.processes.values()))
         wanted = request.selection.thread_ids
         threads = {
             number: each
@@ -130,7 +128,10 @@ class _Database:
         }
         self._insert(
             "threads",
-            ([i, 1, each.tid, text(each.name), each.exited] for i, each in threads.items()),
+            (
+                [i, each.process + 1, each.tid, text(each.name), each.exited]
+                for i, each in threads.items()
+            ),
         )
         modules = self._profile.modules.values()
         self._insert("modules", ([m.module_id, text(m.path), text(m.build_id)] for m in modules))
@@ -145,6 +146,16 @@ class _Database:
         self._insert("functions", self._function_rows())
         database.executescript(_INDEXES)
         database.commit()
+
+    def _process_row(self, process: Process) -> list[Any]:
+        status, profile = self._request.status, self._profile
+        began_ns = max(0, (process.first_seen_ns or profile.start_ns) - profile.start_ns)
+        ended_ns = process.ended_ns - profile.start_ns if process.ended_ns else profile.duration_ns
+        started_s = status.started_s + began_ns / 1e9 if status.started_s else 0.0
+        state = "ended" if process.ended_ns else status.state
+        names = process.pid, text(process.command), text(process.program)
+        why = text(process.reason or status.reason)
+        return [process.number + 1, *names, started_s, max(0, ended_ns - began_ns), state, why]
 
     def _insert(self, table: str, rows: Iterable[Any]) -> None:
         """Insert rows; the first one's length is that of all."""

@@ -6,6 +6,7 @@ drivers/connector/cn_proc.c, netlink(7).
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import socket
@@ -76,8 +77,10 @@ class ProcEvents:
                 packet = self._socket.recv(_PACKET_BYTES)
             except BlockingIOError:
                 return found, was_missed
-            except OSError:  # ENOBUFS: it came faster than we read
-                was_missed = True
+            except OSError as error:
+                if error.errno != errno.ENOBUFS:
+                    raise
+                was_missed = True  # it came faster than we read
                 continue
             event = _event(packet)
             if event is not None:

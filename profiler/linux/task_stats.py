@@ -6,6 +6,7 @@ genetlink.h.
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import struct
@@ -72,8 +73,10 @@ class TaskStats:
                 packet = self._socket.recv(_PACKET_BYTES)
             except BlockingIOError:
                 return found, was_missed
-            except OSError:  # ENOBUFS: they ended faster than we read
-                was_missed = True
+            except OSError as error:
+                if error.errno != errno.ENOBUFS:
+                    raise
+                was_missed = True  # they ended faster than we read
                 continue
             found += _ended(packet)
 

@@ -2,40 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 import wire
 from flametap.model import GUESSED_CALLER, MANAGED, Clock, Process
-from flametap.recording.names.table import SymbolTable
-from flametap.recording.numbers import Numbers, ProcessNumbers
-from flametap.recording.profile.store import Profile
-from flametap.wire.decoder import Decoder, ProtocolError
+from flametap.wire.decoder import ProtocolError
 from flametap.wire.events import raw_frame
+from several import Several
 
 ID = bytes(range(20))
 JIT_ADDR = 0x7F12_3456_7890
-
-
-class Several:
-    """A profile that several agents write into."""
-
-    def __init__(self) -> None:
-        self.profile = Profile()
-        self.names = SymbolTable(self.profile.locate)
-        self._whole = Numbers()
-        self._each: dict[int, ProcessNumbers] = {}
-
-    def send(self, process: int, now_ns: int, **sections: Any) -> None:
-        if process not in self._each:
-            self._each[process] = ProcessNumbers(self._whole, process)
-            self.profile.add_process(Process(process, 100 + process, "worker", "worker"))
-        for batch in Decoder().feed(wire.batch(now_ns, **sections)):
-            self.profile.apply(self._each[process].batch(batch), process)
-
-    def frames(self) -> list[Any]:
-        return [frame for _, frame in self.profile.news().addresses]
 
 
 @pytest.fixture
