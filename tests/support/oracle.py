@@ -218,7 +218,8 @@ def _timelines(capture: Capture) -> dict[int, Callable[[int], Stack | None]]:
             if len(rows) != 1:
                 return None
             ((node, sysno),) = rows
-            return stack_of(node) if sysno >= 0 else None
+            # Before the first look it has no stack.
+            return stack_of(node) or None if sysno >= 0 else None
 
         return held
 
