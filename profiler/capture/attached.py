@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 REPLACED = END_REASONS["process-replaced"]
 # Processes whose CPU times are compared with the kernel's: each look reads all threads.
 MOST_COMPARED = 8
+LOOK_S = 0.2  # between two looks whether threads of the program are left
 # When a target dies, its pidfd may become readable a moment before we are told the reason.
 REASON_WAIT_S = 0.5
 
@@ -131,6 +132,7 @@ class Attached:
         self._first_seen_ns = 0
         self._closing = threading.Lock()
         self._is_closed = False
+        self._next_look_s = 0.0
         self._doubted_s = 0.0  # since when it seems to have ended
 
     @property
@@ -299,7 +301,7 @@ class Attached:
             self._kernel.give_up()
             return reason
         has_exited = self._target.has_exited()
-        if only_agents_are_left(self.pid, self._own_threads()) and not has_exited:
+        if not has_exited and self._is_left_to_agents():
             # The main thread of a process that is exiting, or not yet reaped, is a zombie, too.
             if not self._is_sure():
                 return ""
@@ -313,6 +315,13 @@ class Attached:
         if not (has_exited and self._session.ended.is_set()) and not self._is_sure():
             return ""
         return TARGET_ENDED if has_exited else self._session.end_reason or TARGET_ENDED
+
+    def _is_left_to_agents(self) -> bool:
+        now_s = time.monotonic()
+        if now_s < self._next_look_s and not self._doubted_s:
+            return False
+        self._next_look_s = now_s + LOOK_S
+        return only_agents_are_left(self.pid, self._own_threads())
 
     @property
     def is_doubted(self) -> bool:

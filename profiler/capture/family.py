@@ -28,7 +28,7 @@ SETTLE_S = 0.003  # most programs that are started run another one by then
 RETRY_S, RETRY_LIMIT_S = 0.002, 5.0  # of a child that still has its parent's memory
 WAIT_S = 0.05
 AT_ONCE = 4  # attaches
-UNDECIDED_S = 30.0  # an attach on a busy machine
+UNDECIDED_S, UNHEARD_S = 30.0, 0.1  # an attach on a busy machine; news on their way
 MOST_ATTACHED = 128
 MOST_KNOWN = 100_000
 
@@ -192,9 +192,10 @@ class Family:
                 self._recorder.count(each.name, each.elapsed_ns, each.cpu_ns)
             elif each.tid in self._attached:
                 self._recorder.settle(each.tid, each.cpu_ns)
-            elif now_s - heard_s < UNDECIDED_S:
-                # An attach is under way, or we have not heard of its begin so far.
-                self._undecided.append((each, heard_s))
+            elif member is not None and now_s - heard_s < UNDECIDED_S:
+                self._undecided.append((each, heard_s))  # an attach is under way
+            elif each.parent in self._members and now_s - heard_s < UNHEARD_S:
+                self._undecided.append((each, heard_s))  # a thread, or we hear of its begin later
         with self._lock:
             self._missed = {pid: s for pid, s in self._missed.items() if now_s - s < UNDECIDED_S}
 

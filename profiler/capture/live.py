@@ -47,6 +47,7 @@ from .unattributed import unattributed_notes
 
 LOOK_S = 0.25  # between two looks whether the targets go on …
 DOUBT_LOOK_S = 0.02  # … and while one seems to have ended
+GATHER_S = 0.04  # processes whose readings are so close are read together
 
 
 class Capture:
@@ -406,7 +407,7 @@ class Capture:
             if self._stopping.is_set():
                 return
             self._wake.clear()
-            due = [each for each in alive if self._due_in_s(each) <= 0]
+            due = self._due(alive)
             for each in due:
                 each.drain()
             self._unsampled.apply()
@@ -447,6 +448,13 @@ class Capture:
 
     def _expects_more(self) -> bool:
         return self._family is not None and self._family.expects_more
+
+    def _due(self, alive: Sequence[Attached]) -> list[Attached]:
+        """Return those that are to be read now: with the first one all that soon would be."""
+        due_in_s = [self._due_in_s(each) for each in alive]
+        if min(due_in_s, default=1.0) > 0:
+            return []
+        return [each for each, wait_s in zip(alive, due_in_s, strict=True) if wait_s <= GATHER_S]
 
     def _due_in_s(self, attached: Attached) -> float:
         most_s = LATER_S if self.keeper is None else KEPT_S
