@@ -8,6 +8,7 @@ counted by name where the kernel tells of it, so that the recording has the CPU 
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import time
 from collections import Counter
@@ -243,7 +244,8 @@ class Family:
     def _refuse(self, member: Member, why: str) -> None:
         with contextlib.suppress(*procfs.GONE, PermissionError):
             member.name = procfs.read_task_name(member.pid, member.pid)
+            os.readlink(f"{procfs.PROC}/{member.pid}/exe")
             if procfs.read_task_state(member.pid, member.pid) in "ZX":
-                return  # it has ended: nothing is wrong
+                return  # it has ended, or is about to: nothing is wrong
             with self._lock:
                 self._refused[f"{member.name} {member.pid} is not recorded: {why}"] += 1

@@ -352,7 +352,7 @@ class Capture:
         figures = [each.intake.figures() for each in attached]
         counters = summed([counters for counters, _ in figures])
         if counters:
-            counters |= self.profile.losses()
+            counters |= self.profile.losses() | self._unsampled.counters()
         p50_ns, p99_ns = (max(each) for each in zip(*(ns for _, ns in figures), strict=True))
         return counters, (p50_ns, p99_ns)
 

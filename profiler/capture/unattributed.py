@@ -21,6 +21,8 @@ REASONS = {
     "unattributed_handler_ns": "since the target set a handler of its own for our signal",
     "unattributed_full_ns": "whose stacks exceed flametap's memory limit",
     "unattributed_stack_ns": "on stacks that may have no room for a signal",
+    "unattributed_early_ns": "of processes before they were attached to",
+    "unattributed_short_ns": "of processes that ended too soon to be attached to",
 }
 NOT_IN_TIME = "not sampled in time"
 

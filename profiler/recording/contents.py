@@ -173,14 +173,14 @@ def _thread(value: Any) -> Thread:
 
 def _process(value: Any) -> Process:
     match value:
-        case [int(), int(), str(), str(), int(), str(), int(), int(), str()]:
-            found = Process(*value)
-            _number(found.number, _MAX_PROCESSES)
-            for each in (found.pid, found.first_seen_ns, found.ended_ns):
-                _number(each)
-            if not -1 <= found.parent < _MAX_PROCESSES:
-                raise DamageError("a number is out of bounds")
-            return found
+        case [int(number), int(pid), str(name), str(command), int(parent), str(host), *rest]:
+            _number(number, _MAX_PROCESSES)
+            _number(parent + 1, _MAX_PROCESSES)
+            _number(pid)
+            match rest:
+                case [int(seen), int(ended), str(reason)]:
+                    times = _number(seen), _number(ended)
+                    return Process(number, pid, name, command, parent, host, *times, reason)
     raise DamageError("a process is none")
 
 

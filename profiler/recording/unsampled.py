@@ -25,6 +25,7 @@ from .profile.store import Profile
 EARLY = "before it was attached to"
 LATE = "not sampled"
 SHORT = "short-lived"
+COUNTERS = {EARLY: "unattributed_early_ns", SHORT: "unattributed_short_ns"}
 LEAST_NS = 1_000_000
 
 
@@ -59,6 +60,7 @@ class Unsampled:
         self._threads: dict[tuple[int, str], tuple[int, int]] = {}  # number, first seen
         self._traces: dict[str, int] = {}  # by function
         self._times: Counter[str] = Counter()
+        self._added_ns: Counter[str] = Counter()
         self._module = 0
         self._short = -1
 
@@ -80,6 +82,10 @@ class Unsampled:
         used_ns = min(cpu_ns, elapsed_ns or cpu_ns)
         self._used.put(_Used(-1, name, SHORT, time.monotonic_ns(), used_ns))
 
+    def counters(self) -> dict[str, int]:
+        """Return the CPU time that was added so far, by reason, nanoseconds."""
+        return {name: self._added_ns[why] for why, name in COUNTERS.items() if self._added_ns[why]}
+
     def apply(self) -> None:
         """Add it to the profile."""
         found: list[_Used] = []
@@ -89,6 +95,7 @@ class Unsampled:
             self._apply(used)
 
     def _apply(self, used: _Used) -> None:
+        self._added_ns[used.why] += used.cpu_ns
         process, thread_name, is_short = used.process, f"[{used.why}]", used.process < 0
         if is_short:
             if self._short < 0:

@@ -31,6 +31,8 @@ export const COUNTER_GROUPS = [
       ['unattributed_cpu_ns', 'CPU time without a stack', 'Counted exactly, but never sampled: [unattributed].', formatNs],
       ['unattributed_ended_ns', '… no sample yet', 'Part of it: the thread, or the recording, ended before its first sample.', formatNs],
       ['unattributed_unseen_ns', '… never seen', 'Part of it: the thread began and ended between two looks at the list of threads.', formatNs],
+      ['unattributed_early_ns', '… before the attach', 'Part of it: what processes used that began meanwhile, until they were attached to.', formatNs],
+      ['unattributed_short_ns', '… short-lived', 'Part of it: of processes that ended before they could be attached to.', formatNs],
       ['unattributed_blocked_ns', '… signal blocked', 'Part of it: the thread blocks our signal.', formatNs],
       ['unattributed_handler_ns', '… handler replaced', 'Part of it: the process has set its own handler for our signal.', formatNs],
       ['unattributed_stack_ns', '… no room on the stack', 'Part of it: the stack of the thread may have no room for a signal.', formatNs],
