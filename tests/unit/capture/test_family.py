@@ -87,7 +87,8 @@ def family(
     monkeypatch.setattr("flametap.capture.family.shares_memory", lambda *_: False)
     monkeypatch.setattr("flametap.linux.procfs.read_task_name", lambda *_: "old")
     monkeypatch.setattr("flametap.linux.procfs.read_task_state", lambda *_: "S")
-    monkeypatch.setattr("flametap.capture.family.os.readlink", lambda _: "/opt/old")
+    monkeypatch.setattr("flametap.capture.family.os.readlink", lambda *_, **__: "/opt/old")
+    monkeypatch.setattr("flametap.capture.family.SeenBirths", lambda: told)
     found = Family(ROOT, recorder, lambda: told)
     found.start()
     yield found
