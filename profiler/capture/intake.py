@@ -121,6 +121,8 @@ class Intake:
             if not update.gone and self._profile.has_module(update.module.module_id):
                 symbolizer.add_module(update.module)
         # What is new is from this process: nobody else has added anything since the last time.
+        if self._profile.stacks_mark == self._numbers.whole.passed_on:
+            return
         news = self._profile.news(self._numbers.whole.passed_on)
         self._numbers.whole.passed_on = news.mark
         if news.addresses:

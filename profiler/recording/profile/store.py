@@ -125,6 +125,11 @@ class Profile(Tables):
         """The number of distinct addresses; their ids are 0 … n - 1."""
         return self._stacks.n_addresses
 
+    @property
+    def stacks_mark(self) -> Mark:
+        """The position behind all stacks that there are now; see ``news``."""
+        return self._stacks.mark
+
     def news(self, since: Mark = BEGINNING) -> News:
         """Return the addresses, calls and leaves that were added after ``since``.
 
