@@ -37,8 +37,11 @@ MOST_KNOWN = 100_000
 class Recorder(Protocol):
     """What a family has its processes recorded by. Any thread may call."""
 
-    def attach(self, pid: int, parent: int) -> int:
-        """Attach to a process; return its number. Raises FlametapError."""
+    def attach(self, pid: int, parent: int, before_ns: int) -> int:
+        """Attach to a process; return its number. Raises FlametapError.
+
+        ``before_ns`` is the CPU time that it had used before the family was followed.
+        """
         ...
 
     def count(self, name: str, elapsed_ns: int, cpu_ns: int) -> None:
@@ -69,6 +72,7 @@ class Member:
     state: State = State.WAITING
     number: int = -1
     name: str = ""
+    before_ns: int = 0  # CPU time that it had used before it was followed
     began_ns: int = field(default_factory=time.monotonic_ns)
 
 
@@ -89,7 +93,8 @@ class Family:
         self._members: dict[int, Member] = {pid: first}
         self._attached = {pid}  # at any time
         self._refused: Counter[str] = Counter()
-        self._missed: dict[int, float] = {}  # ended before they were attached to → when
+        # Ended before they were attached to, and when.
+        self._missed: dict[int, tuple[float, Member]] = {}
         self._undecided: list[tuple[Ended, float]] = []
         self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="flametap-attach")
         self._lock = threading.Lock()
@@ -143,7 +148,7 @@ class Family:
 
     def _loop(self) -> None:
         for event in SeenBirths().wait({self._root}, 0.0):  # those that are there already
-            self._take(event)
+            self._take(event, cpu_ns(event.pid) or 0)
         while not self._closing.is_set():
             with self._lock:
                 known = set(self._members)
@@ -160,14 +165,15 @@ class Family:
             self._count_ended()
             self._attach_due()
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: Event, before_ns: int = 0) -> None:
         now_s = time.monotonic()
         with self._lock:
             member = self._members.get(event.pid)
             if event.what is What.BEGAN:
                 is_new = member is None and event.parent in self._members
                 if is_new and len(self._members) < MOST_KNOWN:
-                    self._members[event.pid] = Member(event.pid, event.parent, now_s + SETTLE_S)
+                    member = Member(event.pid, event.parent, now_s + SETTLE_S, before_ns=before_ns)
+                    self._members[event.pid] = member
             elif member is None:
                 return
             elif event.what is What.REPLACED:
@@ -176,7 +182,7 @@ class Family:
             elif member.state in (State.WAITING, State.REFUSED):
                 # One that is attached to is told of by who reads it.
                 self._members.pop(event.pid)
-                self._missed[event.pid] = now_s
+                self._missed[event.pid] = now_s, member
 
     def _count_ended(self) -> None:
         """Count the CPU time of processes that ended before they were attached to."""
@@ -188,9 +194,12 @@ class Family:
         for each, heard_s in undecided:
             with self._lock:
                 member = self._members.get(each.tid)
-                is_missed = self._missed.pop(each.tid, None) is not None
-            if is_missed or (member is not None and member.state is State.REFUSED):
-                self._recorder.count(each.name, each.elapsed_ns, each.cpu_ns)
+                _, missed = self._missed.pop(each.tid, (0.0, None))
+                if member is not None and member.state is State.REFUSED:
+                    missed = member
+            if missed is not None:
+                used_ns = max(0, each.cpu_ns - missed.before_ns)
+                self._recorder.count(each.name, each.elapsed_ns, used_ns)
             elif each.tid in self._attached:
                 self._recorder.settle(each.tid, each.cpu_ns)
             elif member is not None and now_s - heard_s < UNDECIDED_S:
@@ -198,7 +207,9 @@ class Family:
             elif each.parent in self._members and now_s - heard_s < UNHEARD_S:
                 self._undecided.append((each, heard_s))  # a thread, or we hear of its begin later
         with self._lock:
-            self._missed = {pid: s for pid, s in self._missed.items() if now_s - s < UNDECIDED_S}
+            self._missed = {
+                pid: each for pid, each in self._missed.items() if now_s - each[0] < UNDECIDED_S
+            }
 
     def _attach_due(self) -> None:
         now_s = time.monotonic()
@@ -229,7 +240,8 @@ class Family:
                 else:
                     self._refuse(member, "it has the memory of the process that started it")
                 return
-            member.number = self._recorder.attach(member.pid, number)
+            member.number = self._recorder.attach(member.pid, number, member.before_ns)
+            member.before_ns = 0  # what it uses from now on is recorded
             state = State.ATTACHED
         except FlametapError as error:
             self._refuse(member, error.message)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import BinaryIO
@@ -63,7 +64,7 @@ class Capture:
         recording: what was recorded so far.
         profile: its threads, modules, stacks and intervals.
         names: its functions.
-        symbolizers: the source of the names; None before the attach.
+        symbolizers: the sources of the names; there are none before the attach.
     """
 
     def __init__(
@@ -175,12 +176,13 @@ class Capture:
         self._family = Family(self.pid, self)
         self._ends_with_first = ends_with_first
 
-    def attach(self, pid: int, parent: int = -1) -> int:
+    def attach(self, pid: int, parent: int = -1, before_ns: int = 0) -> int:
         """Attach to one more process. Any thread may call, several at a time.
 
         Args:
             pid: the process.
             parent: ``Process.parent``.
+            before_ns: the CPU time that it had used before this recording began.
 
         Returns:
             its ``Process.number``.
@@ -204,9 +206,10 @@ class Capture:
             raise UsageError("nothing is being recorded", "the recording has ended")
         if self._state == "paused":
             attached.set_paused(True)
-        for each in former:  # the programs that it ran before
-            attached.early_ns -= each.early_ns + self._cpu_ns(each)
-        self._unsampled.add_early(attached.process(), attached.early_ns)
+        if former:  # the programs that it ran before
+            recorded_ns = self._cpu_by_process()
+            attached.early_ns -= sum(each.early_ns + recorded_ns[each.number] for each in former)
+        self._unsampled.add_early(attached.process(), attached.early_ns - before_ns)
         self._wake.set()
         return number
 
@@ -223,18 +226,21 @@ class Capture:
 
         That of one thread only: of others the kernel tells one by one.
         """
+        recorded_ns = self._cpu_by_process()
         while not self._settled.empty():
             pid, cpu_ns = self._settled.get()
             programs = [each for each in self._attached if each.pid == pid]
             threads = [each for one in programs for each in one.threads().values() if each.tid]
             if programs and {each.tid for each in threads} <= {pid}:
-                known_ns = sum(each.early_ns + self._cpu_ns(each) for each in programs)
+                known_ns = sum(each.early_ns + recorded_ns[each.number] for each in programs)
                 self._unsampled.add_late(programs[-1].process(), cpu_ns - known_ns)
 
-    def _cpu_ns(self, attached: Attached) -> int:
-        """Return the CPU time that was recorded of a process."""
-        own = attached.threads()
-        return sum(each.cpu_ns for each in self.profile.thread_infos() if each.thread_id in own)
+    def _cpu_by_process(self) -> Counter[int]:
+        """Return the CPU time that the agents have recorded of each process, by its number."""
+        found: Counter[int] = Counter()
+        for each in self.profile.thread_infos():
+            found[each.process] += each.cpu_ns if each.tid else 0  # not what was added as unsampled
+        return found
 
     def _new_number(self) -> int:
         with self._lock:

@@ -53,14 +53,16 @@ class Recorder:
 
     def __init__(self) -> None:
         self.attached: list[tuple[int, int]] = []
+        self.before: dict[int, int] = {}
         self.counted: list[tuple[str, int]] = []
         self.settled: list[tuple[int, int]] = []
         self.refused: set[int] = set()
 
-    def attach(self, pid: int, parent: int) -> int:
+    def attach(self, pid: int, parent: int, before_ns: int) -> int:
         if pid in self.refused:
             raise CannotAttachError(f"process {pid} is a 32-bit program", "")
         self.attached.append((pid, parent))
+        self.before[pid] = before_ns
         return len(self.attached)
 
     def count(self, name: str, elapsed_ns: int, cpu_ns: int) -> None:
@@ -89,6 +91,7 @@ def family(
     monkeypatch.setattr("flametap.linux.procfs.read_task_state", lambda *_: "S")
     monkeypatch.setattr("flametap.capture.family.os.readlink", lambda *_, **__: "/opt/old")
     monkeypatch.setattr("flametap.capture.family.SeenBirths", lambda: told)
+    monkeypatch.setattr("flametap.capture.family.cpu_ns", lambda _: 0)
     found = Family(ROOT, recorder, lambda: told)
     found.start()
     yield found
@@ -142,6 +145,27 @@ def test_process_that_cannot_be_entered_is_named_and_counted(
     told.stats = [Ended(CHILD, ROOT, "old", 1000, 700)]
     wait_until(lambda: recorder.counted, "its time")
     assert not recorder.settled
+
+
+def test_what_a_process_used_before_is_not_counted(
+    told: ToldByTest, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flametap.capture.family.shares_memory", lambda *_: False)
+    monkeypatch.setattr("flametap.capture.family.SeenBirths", lambda: told)
+    monkeypatch.setattr("flametap.capture.family.cpu_ns", lambda _: 500)
+    recorder.refused = {GRANDCHILD}
+    told.say(What.BEGAN, CHILD, ROOT)
+    told.say(What.BEGAN, GRANDCHILD, CHILD)
+    family = Family(ROOT, recorder, lambda: told)
+    family.start()
+    try:
+        wait_until(lambda: not family.expects_more, "both attaches")
+        told.stats = [Ended(GRANDCHILD, CHILD, "old", 1000, 700)]
+        wait_until(lambda: recorder.counted, "its time")
+    finally:
+        family.close()
+    assert recorder.counted == [("old", 200)]
+    assert recorder.before == {CHILD: 500}
 
 
 def test_vfork_child_is_not_touched_before_it_has_memory_of_its_own(
