@@ -49,7 +49,7 @@ def main(descriptor: int, pid: int, way: str) -> None:
 
 
 def be_left_alone() -> None:
-    """Ignore what ends other processes; whoever wants us to end closes the connection."""
+    """Ignore the signals that end a process. This one ends when its connection is closed."""
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
     with contextlib.suppress(OSError):

@@ -6,7 +6,6 @@ drivers/connector/cn_proc.c, netlink(7).
 
 from __future__ import annotations
 
-import errno
 import os
 import select
 import socket
@@ -15,17 +14,16 @@ import time
 from enum import IntEnum
 from typing import NamedTuple
 
+from .netlink import BUFFER_BYTES, HEADER, PACKET_BYTES, packets
+
 NETLINK_CONNECTOR = 11
 _CN_IDX_PROC = _CN_VAL_PROC = 1
 _LISTEN, _IGNORE = 1, 2
 _NLMSG_DONE = 3
-_HEADER = struct.Struct("=IHHII")  # struct nlmsghdr: length, type, flags, sequence, port
 _MESSAGE = struct.Struct("=IIIIHH")  # struct cn_msg: idx, val, seq, ack, length, flags
 _EVENT = struct.Struct("=IIQ")  # struct proc_event: what, cpu, timestamp_ns
 _IDS = struct.Struct("=IIII")
 _ACKNOWLEDGED_S = 0.2
-_BUFFER_BYTES = 1 << 22  # 30 000 events
-_PACKET_BYTES = 1 << 12
 
 
 class What(IntEnum):
@@ -55,7 +53,7 @@ class ProcEvents:
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, NETLINK_CONNECTOR)
         try:
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
             self._socket.bind((0, _CN_IDX_PROC))
             self._say(_LISTEN)
             self._wait_for_answer()
@@ -70,21 +68,9 @@ class ProcEvents:
 
     def read(self) -> tuple[list[Event], bool]:
         """Return what has happened since the last call, and whether some of it was missed."""
-        found: list[Event] = []
-        was_missed = False
-        while True:
-            try:
-                packet = self._socket.recv(_PACKET_BYTES)
-            except BlockingIOError:
-                return found, was_missed
-            except OSError as error:
-                if error.errno != errno.ENOBUFS:
-                    raise
-                was_missed = True  # it came faster than we read
-                continue
-            event = _event(packet)
-            if event is not None:
-                found.append(event)
+        found, was_missed = packets(self._socket)
+        events = (_event(packet) for packet in found)
+        return [each for each in events if each is not None], was_missed
 
     def close(self) -> None:
         """Hear of nothing any more."""
@@ -94,17 +80,17 @@ class ProcEvents:
     def _say(self, operation: int) -> None:
         body = struct.pack("=I", operation)
         message = _MESSAGE.pack(_CN_IDX_PROC, _CN_VAL_PROC, 0, 0, len(body), 0) + body
-        head = _HEADER.pack(_HEADER.size + len(message), _NLMSG_DONE, 0, 0, os.getpid())
+        head = HEADER.pack(HEADER.size + len(message), _NLMSG_DONE, 0, 0, os.getpid())
         self._socket.send(head + message)
 
     def _wait_for_answer(self) -> None:
         """Wait until the kernel says that it will tell; raise OSError if it does not."""
         end_s = time.monotonic() + _ACKNOWLEDGED_S
-        at = _HEADER.size + _MESSAGE.size
+        at = HEADER.size + _MESSAGE.size
         while (left_s := end_s - time.monotonic()) > 0:
             if not select.select([self._socket], [], [], left_s)[0]:
                 break
-            packet = self._socket.recv(_PACKET_BYTES)
+            packet = self._socket.recv(PACKET_BYTES)
             if len(packet) >= at + _EVENT.size + 4:
                 what, *_ = _EVENT.unpack_from(packet, at)
                 (error,) = struct.unpack_from("=I", packet, at + _EVENT.size)
@@ -115,7 +101,7 @@ class ProcEvents:
 
 
 def _event(packet: bytes) -> Event | None:
-    at = _HEADER.size + _MESSAGE.size
+    at = HEADER.size + _MESSAGE.size
     if len(packet) < at + _EVENT.size + _IDS.size:
         return None
     what, _, at_ns = _EVENT.unpack_from(packet, at)

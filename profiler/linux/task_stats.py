@@ -6,15 +6,15 @@ genetlink.h.
 
 from __future__ import annotations
 
-import errno
 import os
 import socket
 import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from .netlink import BUFFER_BYTES, HEADER, PACKET_BYTES, packets
+
 _NETLINK_GENERIC = 16
-_HEADER = struct.Struct("=IHHII")  # struct nlmsghdr
 _GENERIC = struct.Struct("=BBH")  # struct genlmsghdr: command, version
 _ATTRIBUTE = struct.Struct("=HH")  # length, type
 _NLM_F_REQUEST, _NLMSG_ERROR = 1, 2
@@ -23,8 +23,6 @@ _GET, _REGISTER, _DEREGISTER = 1, 3, 4
 _PID, _STATS, _OF_PID = 1, 3, 4  # TASKSTATS_TYPE_PID, _STATS, _AGGR_PID
 _RAN_AT, _NAME_AT, _NAME_BYTES, _PARENT_AT, _TIMES_AT = 72, 80, 32, 132, 144
 _TIMES = struct.Struct("=QQQ")  # elapsed, user, system: microseconds
-_BUFFER_BYTES = 1 << 22
-_PACKET_BYTES = 1 << 14
 _ANSWER_S = 1.0
 
 
@@ -48,7 +46,7 @@ class TaskStats:
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_GENERIC)
         try:
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
             self._socket.settimeout(_ANSWER_S)
             self._socket.bind((0, 0))
             self._family = self._find_family()
@@ -66,19 +64,8 @@ class TaskStats:
 
     def read(self) -> tuple[list[Ended], bool]:
         """Return the threads that have ended since the last call, and whether some were missed."""
-        found: list[Ended] = []
-        was_missed = False
-        while True:
-            try:
-                packet = self._socket.recv(_PACKET_BYTES)
-            except BlockingIOError:
-                return found, was_missed
-            except OSError as error:
-                if error.errno != errno.ENOBUFS:
-                    raise
-                was_missed = True  # they ended faster than we read
-                continue
-            found += _ended(packet)
+        found, was_missed = packets(self._socket)
+        return [each for packet in found for each in _ended(packet)], was_missed
 
     def close(self) -> None:
         """Hear of nothing any more."""
@@ -87,8 +74,8 @@ class TaskStats:
 
     def _find_family(self) -> int:
         self._ask(_CONTROL, _GET_FAMILY, _FAMILY_NAME, b"TASKSTATS\0")
-        packet = self._socket.recv(_PACKET_BYTES)
-        for kind, value in _attributes(packet[_HEADER.size + _GENERIC.size :]):
+        packet = self._socket.recv(PACKET_BYTES)
+        for kind, value in _attributes(packet[HEADER.size + _GENERIC.size :]):
             if kind == _FAMILY_ID:
                 (family,) = struct.unpack("=H", value[:2])
                 return int(family)
@@ -100,13 +87,13 @@ class TaskStats:
         body += bytes(-size % 4)
         # With _NLM_F_ACK, so that a refusal is told.
         flags = _NLM_F_REQUEST | (4 if family != _CONTROL else 0)
-        self._socket.send(_HEADER.pack(_HEADER.size + len(body), family, flags, 0, 0) + body)
+        self._socket.send(HEADER.pack(HEADER.size + len(body), family, flags, 0, 0) + body)
 
     def _ask_for_error(self) -> None:
-        packet = self._socket.recv(_PACKET_BYTES)
-        _, kind, *_ = _HEADER.unpack_from(packet)
+        packet = self._socket.recv(PACKET_BYTES)
+        _, kind, *_ = HEADER.unpack_from(packet)
         if kind == _NLMSG_ERROR:
-            (error,) = struct.unpack_from("=i", packet, _HEADER.size)
+            (error,) = struct.unpack_from("=i", packet, HEADER.size)
             if error:
                 raise OSError(-error, os.strerror(-error))
 
@@ -122,7 +109,7 @@ def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _ended(packet: bytes) -> Iterator[Ended]:
-    for kind, value in _attributes(packet[_HEADER.size + _GENERIC.size :]):
+    for kind, value in _attributes(packet[HEADER.size + _GENERIC.size :]):
         if kind != _OF_PID:
             continue
         own = dict(_attributes(value))

@@ -32,7 +32,7 @@ from .profile.store import BEGINNING
 
 Frames = npt.NDArray[np.uint64]
 
-_MAX_OWNERS = 255  # processes whose code in memory is told apart
+_MAX_OWNERS = 255  # the code in memory of so many processes has names
 _MAX_MODULES = 0xFFFF
 _MAX_TRACES = 1 << 25  # of one process
 _CODE_BITS = 32
