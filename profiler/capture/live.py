@@ -7,10 +7,8 @@ symbolizers, which find their names in the background.
 
 from __future__ import annotations
 
-import queue
 import threading
 import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import BinaryIO
@@ -29,14 +27,11 @@ from ..recording.numbers import Numbers
 from ..recording.profile.store import Profile
 from ..recording.recording import Recording
 from ..recording.revision import Revision
-from ..recording.unsampled import Unsampled
-from ..safety import preflight
 from ..symbols.interpreters.found import FoundInterpreter, languages_of
-from .attached import REPLACED, Attached, Shared
+from .attached import Attached, Shared
 from .capture_options import CaptureOptions
-from .end_reasons import STOPPED
 from .exit_status import ExitStatus
-from .family import Family
+from .group import Group
 from .intake import LATER_S
 from .keeper import KEPT_S, Keeper, RollingKeeper
 from .kernel_check import Comparison
@@ -82,26 +77,14 @@ class Capture:
         self.recording = Recording(self.profile, self.names, self.status, self._revision)
         self._views = views_of(self.recording)
         self._wake = threading.Event()
-        self._shared = Shared(self.profile, self.names, Numbers(), self._wake)
-        self.symbolizers = self._shared.symbolizers
-        self._first = Attached(pid, 0, self._shared, self.options, injector)
-        self._attached = [self._first]
-        self._n_processes = 1
-        self._n_ended = 0
-        self._closing: list[threading.Thread] = []
-        self._family: Family | None = None
-        self._ends_with_first = False
-        self._nursery = nursery
-        self._settled: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
-        self._unsampled = Unsampled(
-            self.profile, self.names, self._shared.numbers, self._new_number
-        )
+        shared = Shared(self.profile, self.names, Numbers(), self._wake)
+        self.symbolizers = shared.symbolizers
+        self._group = Group(pid, shared, self.options, injector, nursery)
         self._pauses = Pauses()
         self.keeper: Keeper | None = None
         self._state = "attaching"
         self._started_s = 0.0  # time.time()
         self._ended = threading.Event()
-        self._lock = threading.Lock()  # of the list of processes
         self._finish_lock = threading.Lock()
         self._stopping = threading.Event()
         self._pump = threading.Thread(target=self._pump_loop, daemon=True, name="flametap-pump")
@@ -109,28 +92,23 @@ class Capture:
     @property
     def error(self) -> FlametapError | None:
         """Why the recording of a process ended early; None if none did."""
-        errors = (each.intake.error for each in self._attached)
+        errors = (each.intake.error for each in self._group.all)
         return next((each for each in errors if each is not None), None)
 
     @property
     def command(self) -> str:
         """The command line of the process; of the program that it runs now."""
-        return self._main.command
+        return self._group.main.command
 
     @property
     def exit_status(self) -> ExitStatus | None:
         """How the process ended, if it did while attached."""
-        return self._main.exit_status
+        return self._group.main.exit_status
 
     @property
     def session(self) -> InjectorClient:
         """Our end of the attach to the process."""
-        return self._main.session
-
-    @property
-    def _main(self) -> Attached:
-        """The last program of the process that the recording began with."""
-        return next(each for each in reversed(self._attached) if each.pid == self.pid)
+        return self._group.main.session
 
     # ------------------------------------------------------------------ life
 
@@ -155,7 +133,7 @@ class Capture:
             FlametapError: the attach failed; the target keeps running.
         """
         try:
-            self._first.start()
+            self._group.main.start()
         except BaseException:
             self.close()
             raise
@@ -164,88 +142,11 @@ class Capture:
         self.recording.code = LiveCode(self.profile, self.symbolizers)
         self._state = "recording"
         self._pump.start()
-        if self._family is not None:
-            self._family.start()
+        self._group.start()
 
     def follow(self, *, ends_with_first: bool = False) -> None:
-        """Record what the process starts, too. To be called before ``start``.
-
-        Args:
-            ends_with_first: the recording ends when the process does, whatever goes on then.
-        """
-        self._family = Family(self.pid, self)
-        self._ends_with_first = ends_with_first
-
-    def attach(self, pid: int, parent: int = -1, before_ns: int = 0) -> int:
-        """Attach to one more process. Any thread may call, several at a time.
-
-        Args:
-            pid: the process.
-            parent: ``Process.parent``.
-            before_ns: the CPU time that it had used before this recording began.
-
-        Returns:
-            its ``Process.number``.
-
-        Raises:
-            FlametapError: the attach failed; the target keeps running, and so does the recording.
-        """
-        number = self._new_number()
-        preflight.check(pid, way=self.options.inject)
-        injector = self._nursery.start(pid, self.options.inject) if self._nursery else None
-        attached = Attached(pid, number, self._shared, self.options, injector, parent)
-        attached.start()
-        with self._lock:
-            former = [each for each in self._attached if each.pid == pid]
-            is_over = self._state not in ("recording", "paused")
-            if not is_over:
-                self._attached.append(attached)
-        if is_over:
-            attached.stop()
-            attached.close()
-            raise UsageError("nothing is being recorded", "the recording has ended")
-        if self._state == "paused":
-            attached.set_paused(True)
-        if former:  # the programs that it ran before
-            recorded_ns = self._cpu_by_process()
-            attached.early_ns -= sum(each.early_ns + recorded_ns[each.number] for each in former)
-        self._unsampled.add_early(attached.process(), attached.early_ns - before_ns)
-        self._wake.set()
-        return number
-
-    def count(self, name: str, elapsed_ns: int, cpu_ns: int) -> None:
-        """Count the CPU time of a process that was not attached to. Any thread may call."""
-        self._unsampled.add_short(name, elapsed_ns, cpu_ns)
-
-    def settle(self, pid: int, cpu_ns: int) -> None:
-        """Take note of what the first thread of a process has used in all. Any thread may call."""
-        self._settled.put((pid, cpu_ns))
-
-    def _settle(self) -> None:
-        """Add what processes have used that have ended, and nobody has seen.
-
-        That of one thread only: of others the kernel tells one by one.
-        """
-        recorded_ns = self._cpu_by_process()
-        while not self._settled.empty():
-            pid, cpu_ns = self._settled.get()
-            programs = [each for each in self._attached if each.pid == pid]
-            threads = [each for one in programs for each in one.threads().values() if each.tid]
-            if programs and {each.tid for each in threads} <= {pid}:
-                known_ns = sum(each.early_ns + recorded_ns[each.number] for each in programs)
-                self._unsampled.add_late(programs[-1].process(), cpu_ns - known_ns)
-
-    def _cpu_by_process(self) -> Counter[int]:
-        """Return the CPU time that the agents have recorded of each process, by its number."""
-        found: Counter[int] = Counter()
-        for each in self.profile.thread_infos():
-            found[each.process] += each.cpu_ns if each.tid else 0  # not what was added as unsampled
-        return found
-
-    def _new_number(self) -> int:
-        with self._lock:
-            self._n_processes += 1
-            return self._n_processes - 1
+        """Record what the process starts, too; see ``Group.follow``."""
+        self._group.follow(ends_with_first=ends_with_first)
 
     def wait(self, timeout_s: float) -> bool:
         """Wait for the end of the target or of the connection; return False after a timeout."""
@@ -259,18 +160,13 @@ class Capture:
         with self._finish_lock:
             if self._state in ("attaching", "ended"):
                 return
-            if self._family is not None:
-                self._family.close()  # nobody comes any more
-            alive = self._alive()
-            for each in alive:
-                each.stop()
+            self._group.expect_nobody()
+            alive = self._group.alive
+            self._group.stop(alive)
             self._stopping.set()
             self._wake.set()
             self._pump.join()
-            for each in alive:
-                if each.is_alive:
-                    each.finish(STOPPED)
-            self._end_family()
+            self._group.finish(alive)
             self._finish()
 
     def finish_symbols(self, timeout_s: float) -> bool:
@@ -282,10 +178,7 @@ class Capture:
     def close(self) -> None:
         """Stop, and close the rings and all files."""
         self.stop()
-        for each in self._attached:
-            each.close()
-        for thread in self._closing:
-            thread.join()
+        self._group.close()
         self.symbolizers.close()
         if self.keeper is not None:
             self.keeper.close()
@@ -297,7 +190,7 @@ class Capture:
         """Return state, counters, verdicts and symbols. Cheap enough for several calls a second."""
         # Read this first: once it is true, the revision and the names read below are the last ones.
         is_final = self._state == "ended" and self.symbolizers.is_idle
-        attached, main = list(self._attached), self._main
+        attached, main = list(self._group.all), self._group.main
         counters, (handler_p50_ns, handler_p99_ns) = self._figures(attached)
         verdicts = self.profile.verdicts()
         verdict_cpu_ns = verdicts.native
@@ -344,7 +237,7 @@ class Capture:
             is_final=is_final,
             notes=[
                 *dict.fromkeys(note for each in attached for note in each.own_notes()),
-                *(self._family.notes() if self._family else []),
+                *self._group.notes(),
                 *([note] if note else []),
                 *rates.notes(asked_hz, self.options.budget_ppm, lowered),
                 *signal_notes(counters),
@@ -358,17 +251,17 @@ class Capture:
         figures = [each.intake.figures() for each in attached]
         counters = summed([counters for counters, _ in figures])
         if counters:
-            counters |= self.profile.losses() | self._unsampled.counters()
+            counters |= self.profile.losses() | self._group.unsampled.counters()
         p50_ns, p99_ns = (max(each) for each in zip(*(ns for _, ns in figures), strict=True))
         return counters, (p50_ns, p99_ns)
 
     def compare(self) -> Comparison | None:
         """Return the CPU times by the kernel and by us; None if they cannot be compared."""
-        return self._main.kernel.compare(self.profile, self.names)
+        return self._group.main.kernel.compare(self.profile, self.names)
 
     def interpreters(self) -> Sequence[FoundInterpreter]:
         """Return the interpreters of the targets that are known now."""
-        return [found for each in self._attached for found in each.interpreters()]
+        return [found for each in self._group.all for found in each.interpreters()]
 
     def children(self) -> list[ChildProcess]:
         """Return the processes that the target has started, the busiest first."""
@@ -379,7 +272,8 @@ class Capture:
     def set_paused(self, paused: bool) -> None:
         """Stop taking samples, or resume."""
         if self._state in ("recording", "paused"):
-            for each in self._alive():
+            self._group.is_paused = paused
+            for each in self._group.alive:
                 each.set_paused(paused)
             self._pauses.set(paused, self.profile.now_ns)
             self._state = "paused" if paused else "recording"
@@ -394,19 +288,16 @@ class Capture:
         if self._state not in ("recording", "paused"):
             raise UsageError("nothing is being recorded", "the recording has ended")
         self.options = replace(self.options, rate_hz=rate_hz, budget_ppm=budget_ppm)
-        for each in self._alive():
+        self._group.options = self.options
+        for each in self._group.alive:
             each.set_sampling(rate_hz, budget_ppm)
         self._revision.step()
 
     # ------------------------------------------------------------------ the pump
 
-    def _alive(self) -> list[Attached]:
-        with self._lock:
-            return [each for each in self._attached if each.is_alive]
-
     def _pump_loop(self) -> None:
-        alive = self._alive()
-        while alive or self._expects_more():
+        alive = self._group.alive
+        while alive or self._group.expects_more:
             look_s = DOUBT_LOOK_S if any(each.is_doubted for each in alive) else LOOK_S
             pause_s = min(map(self._due_in_s, alive), default=LOOK_S)
             self._wake.wait(min(max(pause_s, 0.0), look_s))
@@ -416,7 +307,7 @@ class Capture:
             due = self._due(alive)
             for each in due:
                 each.drain()
-            self._unsampled.apply()
+            self._group.unsampled.apply()
             if due:
                 if self.keeper is not None:
                     self.keeper.step()
@@ -426,34 +317,14 @@ class Capture:
             for each in alive:
                 reason = each.look()
                 if reason:
-                    self._end(each, reason, others_go_on=len(alive) > 1 or self._expects_more())
-            alive = self._alive()
-            if self._ends_with_first and not self._main.is_alive and not self._expects_more():
-                for each in alive:
-                    each.stop()
-                    each.finish(STOPPED)
+                    others_go_on = len(alive) > 1 or self._group.expects_more
+                    self._group.end(each, reason, others_go_on=others_go_on)
+            alive = self._group.alive
+            if self._group.is_done:
+                self._group.stop(alive)
                 break
-        self._end_family()
+        self._group.finish(alive)
         self._finish()
-
-    def _end_family(self) -> None:
-        if self._family is not None:
-            self._family.close()
-        self._settle()
-        self._unsampled.apply()
-
-    def _end(self, attached: Attached, reason: str, *, others_go_on: bool) -> None:
-        attached.finish(reason, others_go_on=others_go_on)
-        self._n_ended += 1
-        if self._family is not None:
-            if attached.reason == REPLACED:
-                self._family.replaced(attached.pid)
-            else:
-                self._family.ended(attached.pid)
-        self._close_later(attached)
-
-    def _expects_more(self) -> bool:
-        return self._family is not None and self._family.expects_more
 
     def _due(self, alive: Sequence[Attached]) -> list[Attached]:
         """Return those that are to be read now: with the first one all that soon would be."""
@@ -467,14 +338,8 @@ class Capture:
         return attached.intake.due_in_s(
             is_watched=self._revision.is_awaited(),
             most_s=most_s,
-            n_processes=len(self._attached) - self._n_ended,
+            n_processes=self._group.n_alive,
         )
-
-    def _close_later(self, attached: Attached) -> None:
-        """Close what a process needed that has ended: it may take long, and others go on."""
-        thread = threading.Thread(target=attached.close, daemon=True, name="flametap-close")
-        thread.start()
-        self._closing = [*(each for each in self._closing if each.is_alive()), thread]
 
     def _finish(self) -> None:
         self._state = "ended"

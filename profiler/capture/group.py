@@ -1,0 +1,231 @@
+"""The processes of one recording: attach to each, follow what they start, and let go of them.
+
+A ``Capture`` has one. Its pump reads them and calls ``end``; the thread of the family attaches.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import Counter
+from collections.abc import Sequence
+
+from ..errors import UsageError
+from ..inject.nursery import Nursery
+from ..inject.process import InjectorProcess
+from ..recording.unsampled import Unsampled
+from ..safety import preflight
+from .attached import REPLACED, Attached, Shared
+from .capture_options import CaptureOptions
+from .end_reasons import STOPPED
+from .family import Family
+
+
+class Group:
+    """See the module.
+
+    Args:
+        pid: the process that the recording begins with.
+        shared: what all write into.
+        options: how they are recorded.
+        injector: the process that attaches to the first, if it has been started.
+        nursery: starts those that attach to others.
+
+    Attributes:
+        pid: see above.
+        options: how those are recorded that come.
+        all: all that were ever attached to, in order.
+        is_paused: whether no samples are taken.
+        unsampled: the CPU time that no agent saw.
+    """
+
+    def __init__(
+        self,
+        pid: int,
+        shared: Shared,
+        options: CaptureOptions,
+        injector: InjectorProcess | None = None,
+        nursery: Nursery | None = None,
+    ) -> None:
+        self.pid, self.options = pid, options
+        self.all: list[Attached] = [Attached(pid, 0, shared, options, injector)]
+        self.is_paused = False
+        self._shared, self._nursery = shared, nursery
+        self.unsampled = Unsampled(shared.profile, shared.names, shared.numbers, self._new_number)
+        self._n_processes = 1
+        self._n_ended = 0
+        self._is_over = False
+        self._closing: list[threading.Thread] = []
+        self._family: Family | None = None
+        self._ends_with_first = False
+        self._settled: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+
+    @property
+    def main(self) -> Attached:
+        """The last program of the process that the recording began with."""
+        return next(each for each in reversed(self.all) if each.pid == self.pid)
+
+    @property
+    def alive(self) -> list[Attached]:
+        """Those that are being recorded."""
+        with self._lock:
+            return [each for each in self.all if each.is_alive]
+
+    @property
+    def n_alive(self) -> int:
+        """How many those are."""
+        return len(self.all) - self._n_ended
+
+    @property
+    def expects_more(self) -> bool:
+        """Return whether a process is still to be attached to."""
+        return self._family is not None and self._family.expects_more
+
+    @property
+    def is_done(self) -> bool:
+        """Return whether nothing is left that the recording waits for."""
+        return not self.expects_more and (self._ends_with_first and not self.main.is_alive)
+
+    def notes(self) -> list[str]:
+        """Say which processes could not be recorded, and why."""
+        return self._family.notes() if self._family else []
+
+    # ------------------------------------------------------------------ those that come
+
+    def follow(self, *, ends_with_first: bool = False) -> None:
+        """Record what the process starts, too. To be called before ``start``.
+
+        Args:
+            ends_with_first: the recording ends when the process does, whatever goes on then.
+        """
+        self._family = Family(self.pid, self)
+        self._ends_with_first = ends_with_first
+
+    def start(self) -> None:
+        """Begin to follow. The first process has been attached to."""
+        if self._family is not None:
+            self._family.start()
+
+    def attach(self, pid: int, parent: int = -1, before_ns: int = 0) -> int:
+        """Attach to one more process. Any thread may call, several at a time.
+
+        Args:
+            pid: the process.
+            parent: ``Process.parent``.
+            before_ns: the CPU time that it had used before this recording began.
+
+        Returns:
+            its ``Process.number``.
+
+        Raises:
+            FlametapError: the attach failed; the target keeps running, and so does the recording.
+        """
+        number = self._new_number()
+        preflight.check(pid, way=self.options.inject)
+        injector = self._nursery.start(pid, self.options.inject) if self._nursery else None
+        attached = Attached(pid, number, self._shared, self.options, injector, parent)
+        attached.start()
+        with self._lock:
+            former = [each for each in self.all if each.pid == pid]
+            if not self._is_over:
+                self.all.append(attached)
+        if self._is_over:
+            attached.stop()
+            attached.close()
+            raise UsageError("nothing is being recorded", "the recording has ended")
+        if self.is_paused:
+            attached.set_paused(True)
+        if former:  # the programs that it ran before
+            recorded_ns = self._cpu_by_process()
+            attached.early_ns -= sum(each.early_ns + recorded_ns[each.number] for each in former)
+        self.unsampled.add_early(attached.process(), attached.early_ns - before_ns)
+        self._shared.wake.set()
+        return number
+
+    def count(self, name: str, elapsed_ns: int, cpu_ns: int) -> None:
+        """Count the CPU time of a process that was not attached to. Any thread may call."""
+        self.unsampled.add_short(name, elapsed_ns, cpu_ns)
+
+    def settle(self, pid: int, cpu_ns: int) -> None:
+        """Take note of what the first thread of a process has used in all. Any thread may call."""
+        self._settled.put((pid, cpu_ns))
+
+    def _settle(self) -> None:
+        """Add what processes have used that have ended, and nobody has seen.
+
+        That of one thread only: of others the kernel tells one by one.
+        """
+        recorded_ns = self._cpu_by_process()
+        while not self._settled.empty():
+            pid, cpu_ns = self._settled.get()
+            programs = [each for each in self.all if each.pid == pid]
+            threads = [each for one in programs for each in one.threads().values() if each.tid]
+            if programs and {each.tid for each in threads} <= {pid}:
+                known_ns = sum(each.early_ns + recorded_ns[each.number] for each in programs)
+                self.unsampled.add_late(programs[-1].process(), cpu_ns - known_ns)
+
+    def _cpu_by_process(self) -> Counter[int]:
+        """Return the CPU time that the agents have recorded of each process, by its number."""
+        found: Counter[int] = Counter()
+        for each in self._shared.profile.thread_infos():
+            found[each.process] += each.cpu_ns if each.tid else 0  # not what was added as unsampled
+        return found
+
+    def _new_number(self) -> int:
+        with self._lock:
+            self._n_processes += 1
+            return self._n_processes - 1
+
+    # ------------------------------------------------------------------ those that go
+
+    def end(self, attached: Attached, reason: str, *, others_go_on: bool) -> None:
+        """Let go of one whose recording ends for a reason; see ``Attached.finish``."""
+        attached.finish(reason, others_go_on=others_go_on)
+        self._n_ended += 1
+        if self._family is not None:
+            if attached.reason == REPLACED:
+                self._family.replaced(attached.pid)
+            else:
+                self._family.ended(attached.pid)
+        self._close_later(attached)
+
+    def _close_later(self, attached: Attached) -> None:
+        """Close what a process needed that has ended: it may take long, and others go on."""
+        thread = threading.Thread(target=attached.close, daemon=True, name="flametap-close")
+        thread.start()
+        self._closing = [*(each for each in self._closing if each.is_alive()), thread]
+
+    def expect_nobody(self) -> None:
+        """Attach to nobody any more. Attaches that are under way end before. Idempotent."""
+        if self._family is not None:
+            self._family.close()
+
+    def stop(self, among: Sequence[Attached]) -> None:
+        """Stop sampling; the last of what was sampled can be read then."""
+        for each in among:
+            each.stop()
+
+    def finish(self, among: Sequence[Attached]) -> None:
+        """Read the rest of those that still go on, and detach; nobody comes any more."""
+        self._finish(among)
+        self.expect_nobody()
+        late = self.alive  # attached to meanwhile
+        self.stop(late)
+        self._finish(late)
+        with self._lock:
+            self._is_over = True
+        self._settle()
+        self.unsampled.apply()
+
+    def _finish(self, among: Sequence[Attached]) -> None:
+        for each in among:
+            if each.is_alive:
+                each.finish(STOPPED)
+
+    def close(self) -> None:
+        """Close the rings and all files."""
+        for each in self.all:
+            each.close()
+        for thread in self._closing:
+            thread.join()
