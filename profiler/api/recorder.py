@@ -23,16 +23,16 @@ _POLL_S = 0.1
 
 
 class Live:
-    """A process that is being recorded: a context manager; see ``attach``.
+    """Processes that are being recorded: a context manager; see ``attach``.
 
     Attributes:
-        pid: the process.
+        pid: the first of them.
         recording: what was recorded so far; at the end of the block all of it, with its names.
     """
 
     def __init__(
         self,
-        pid: int,
+        pids: Sequence[int],
         rate: float,
         budget: float,
         *,
@@ -40,16 +40,17 @@ class Live:
         ends_with_first: bool = False,
     ) -> None:
         rate_hz, budget_ppm = check_sampling(rate, budget)
-        self.pid = pid
-        preflight.check(pid)
+        self.pid, *others = dict.fromkeys(pids)
+        for pid in pids:
+            preflight.check(pid)
         folder = tempfile.mkdtemp(prefix="flametap-")
         path = os.path.join(folder, "recording.flametap")
         options = CaptureOptions(rate_hz=rate_hz, budget_ppm=budget_ppm, names_remedies=False)
-        self._nursery = Nursery() if children else None
+        self._nursery = Nursery() if children or others else None
         start = process.start if self._nursery is None else self._nursery.start
-        self._capture = Capture(pid, options, start(pid, options.inject), self._nursery)
-        if children:
-            self._capture.follow(ends_with_first=ends_with_first)
+        self._capture = Capture(self.pid, options, start(self.pid, options.inject), self._nursery)
+        if self._nursery is not None:
+            self._capture.follow(others, children=children, ends_with_first=ends_with_first)
         self._capture.keep_in(open(path, "wb"), path)  # noqa: SIM115 - the capture closes it
         self.recording = Recording(self._capture.recording, folder)
 
@@ -98,19 +99,22 @@ class Live:
             raise capture.error
 
 
-def attach(pid: int, *, rate: float = 100.0, budget: float = 1.0, children: bool = False) -> Live:
-    """Return what records a running process while its block runs.
+def attach(
+    pid: int, *others: int, rate: float = 100.0, budget: float = 1.0, children: bool = False
+) -> Live:
+    """Return what records running processes while its block runs.
 
     Args:
         pid: the process.
+        others: more of them, into the same recording.
         rate: samples in a second of each thread's CPU time, and looks at sleeping threads.
         budget: the most that sampling may cost, in per cent of a core; 0 for no limit.
-        children: also record the processes that it starts.
+        children: also record the processes that they start.
 
     Raises:
-        FlametapError: the process cannot be attached to; the message says why.
+        FlametapError: a process cannot be attached to; the message says why.
     """
-    return Live(pid, rate, budget, children=children)
+    return Live([pid, *others], rate, budget, children=children)
 
 
 def record(
@@ -136,7 +140,7 @@ def record(
     """
     launched = launch(list(command))
     try:
-        live = Live(launched.pid, rate, budget, children=children, ends_with_first=True)
+        live = Live([launched.pid], rate, budget, children=children, ends_with_first=True)
         with live:
             launched.release()
             end_s = None if duration is None else time.monotonic() + duration

@@ -77,6 +77,22 @@ class ToldBirths:
             self._stats.close()
 
 
+class NoBirths:
+    """Nobody's children are of interest."""
+
+    def wait(self, known: Collection[int], timeout_s: float) -> list[Event]:
+        """See ``Births``."""
+        time.sleep(timeout_s)
+        return []
+
+    def ended(self) -> list[Ended]:
+        """See ``Births``."""
+        return []
+
+    def close(self) -> None:
+        """See ``Births``."""
+
+
 class SeenBirths:
     """We look at the lists of children."""
 

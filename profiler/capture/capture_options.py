@@ -23,4 +23,5 @@ class CaptureOptions:
     debuginfod_urls: tuple[str, ...] = ()  # servers to ask for debug files; empty: no requests
     names_remedies: bool = True  # find the packages of missing debug files, for the notes
     inject: str = AUTO  # the way into the process: inject.ways.WAYS
+    force: bool = False  # attach although a check that may be a false alarm says no
     enable_perf_map: bool = False  # ask the runtime of .NET to write one meanwhile

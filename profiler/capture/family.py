@@ -1,4 +1,4 @@
-"""Follow what a process starts: each process and each program is attached to, or counted.
+"""Follow what processes start: each process and each program is attached to, or counted.
 
 A child that goes on as its parent began is attached to after ``SETTLE_S``; one that runs another
 program, when it does. Attaches run beside each other. What ends before, or cannot be entered, is
@@ -12,7 +12,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import Enum
@@ -23,7 +23,7 @@ from ..linux import procfs
 from ..linux.proc_events import Event, What
 from ..linux.process_clock import cpu_ns, shares_memory
 from ..linux.task_stats import Ended
-from .births import Births, SeenBirths, births
+from .births import Births, NoBirths, SeenBirths, births
 
 SETTLE_S = 0.003  # most programs that are started run another one by then
 RETRY_S, RETRY_LIMIT_S = 0.002, 5.0  # of a child that still has its parent's memory
@@ -32,15 +32,17 @@ AT_ONCE = 4  # attaches
 UNDECIDED_S, UNHEARD_S = 30.0, 0.1  # an attach on a busy machine; news on their way
 MOST_ATTACHED = 128
 MOST_KNOWN = 100_000
+MOST_SAID = 5  # processes that cannot be recorded
 
 
 class Recorder(Protocol):
     """What a family has its processes recorded by. Any thread may call."""
 
-    def attach(self, pid: int, parent: int, before_ns: int) -> int:
+    def attach(self, pid: int, parent: int, before_ns: int | None) -> int:
         """Attach to a process; return its number. Raises FlametapError.
 
-        ``before_ns`` is the CPU time that it had used before the family was followed.
+        ``before_ns`` is the CPU time that it had used before the family was followed; None if its
+        recording begins with the attach.
         """
         ...
 
@@ -82,15 +84,22 @@ class Family:
     Args:
         pid: the process whose family it is; it is attached to as number 0.
         recorder: attaches.
-        make: makes what tells of processes.
+        make: makes what tells of processes; ``NoBirths`` if nobody is to be followed.
+        others: processes that are attached to, too, and whose families are followed.
     """
 
-    def __init__(self, pid: int, recorder: Recorder, make: Callable[[], Births] = births) -> None:
+    def __init__(
+        self,
+        pid: int,
+        recorder: Recorder,
+        make: Callable[[], Births] = births,
+        others: Sequence[int] = (),
+    ) -> None:
         self._recorder = recorder
         self._births = make()
-        self._root = pid
         first = Member(pid, 0, 0.0, State.ATTACHED, number=0)
         self._members: dict[int, Member] = {pid: first}
+        self._members |= {other: Member(other, 0, 0.0) for other in others}
         self._attached = {pid}  # at any time
         self._refused: Counter[str] = Counter()
         # Ended before they were attached to, and when.
@@ -103,6 +112,8 @@ class Family:
 
     def start(self) -> None:
         """Begin to follow."""
+        for member in self._members.values():
+            member.before_ns = cpu_ns(member.pid) or 0
         self._thread.start()
 
     def close(self) -> None:
@@ -141,14 +152,25 @@ class Family:
     def notes(self) -> list[str]:
         """Say which processes could not be recorded, and why."""
         with self._lock:
-            refused = self._refused.most_common(5)
-        return [why if times == 1 else f"{why} (and {times - 1:,} more)" for why, times in refused]
+            refused = self._refused.most_common(MOST_SAID)
+            waiting = sum(each.state is State.WAITING for each in self._members.values())
+            left = self._refused.total() - sum(times for _, times in refused)
+            is_full = len(self._members) - waiting >= MOST_ATTACHED
+        notes = [why if times == 1 else f"{why} (and {times - 1:,} more)" for why, times in refused]
+        if left:
+            notes.append(f"{left:,} more processes are not recorded")
+        if waiting and is_full:
+            notes.append(
+                f"{waiting:,} processes are not recorded: at most {MOST_ATTACHED} are at once"
+            )
+        return notes
 
     # ------------------------------------------------------------------ the thread
 
     def _loop(self) -> None:
-        for event in SeenBirths().wait({self._root}, 0.0):  # those that are there already
-            self._take(event, cpu_ns(event.pid) or 0)
+        if not isinstance(self._births, NoBirths):
+            for event in SeenBirths().wait(set(self._members), 0.0):  # those that are there already
+                self._take(event, cpu_ns(event.pid) or 0)
         while not self._closing.is_set():
             with self._lock:
                 known = set(self._members)
@@ -240,7 +262,8 @@ class Family:
                 else:
                     self._refuse(member, "it has the memory of the process that started it")
                 return
-            member.number = self._recorder.attach(member.pid, number, member.before_ns)
+            before_ns = member.before_ns if member.parent or not is_first else None
+            member.number = self._recorder.attach(member.pid, number, before_ns)
             member.before_ns = 0  # what it uses from now on is recorded
             state = State.ATTACHED
         except FlametapError as error:

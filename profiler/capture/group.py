@@ -16,6 +16,7 @@ from ..inject.process import InjectorProcess
 from ..recording.unsampled import Unsampled
 from ..safety import preflight
 from .attached import REPLACED, Attached, Shared
+from .births import NoBirths, births
 from .capture_options import CaptureOptions
 from .end_reasons import STOPPED
 from .family import Family
@@ -93,13 +94,17 @@ class Group:
 
     # ------------------------------------------------------------------ those that come
 
-    def follow(self, *, ends_with_first: bool = False) -> None:
-        """Record what the process starts, too. To be called before ``start``.
+    def follow(
+        self, others: Sequence[int] = (), *, children: bool = True, ends_with_first: bool = False
+    ) -> None:
+        """Record more processes. To be called before ``start``.
 
         Args:
-            ends_with_first: the recording ends when the process does, whatever goes on then.
+            others: these.
+            children: also those that the processes start, or have started.
+            ends_with_first: the recording ends when the first one does, whatever goes on then.
         """
-        self._family = Family(self.pid, self)
+        self._family = Family(self.pid, self, births if children else NoBirths, others)
         self._ends_with_first = ends_with_first
 
     def start(self) -> None:
@@ -107,13 +112,14 @@ class Group:
         if self._family is not None:
             self._family.start()
 
-    def attach(self, pid: int, parent: int = -1, before_ns: int = 0) -> int:
+    def attach(self, pid: int, parent: int = -1, before_ns: int | None = None) -> int:
         """Attach to one more process. Any thread may call, several at a time.
 
         Args:
             pid: the process.
             parent: ``Process.parent``.
-            before_ns: the CPU time that it had used before this recording began.
+            before_ns: the CPU time that it had used before this recording began; None if it is
+                recorded from now on.
 
         Returns:
             its ``Process.number``.
@@ -122,7 +128,7 @@ class Group:
             FlametapError: the attach failed; the target keeps running, and so does the recording.
         """
         number = self._new_number()
-        preflight.check(pid, way=self.options.inject)
+        preflight.check(pid, force=self.options.force, way=self.options.inject)
         injector = self._nursery.start(pid, self.options.inject) if self._nursery else None
         attached = Attached(pid, number, self._shared, self.options, injector, parent)
         attached.start()
@@ -139,7 +145,8 @@ class Group:
         if former:  # the programs that it ran before
             recorded_ns = self._cpu_by_process()
             attached.early_ns -= sum(each.early_ns + recorded_ns[each.number] for each in former)
-        self.unsampled.add_early(attached.process(), attached.early_ns - before_ns)
+        if before_ns is not None:
+            self.unsampled.add_early(attached.process(), attached.early_ns - before_ns)
         self._shared.wake.set()
         return number
 

@@ -144,9 +144,11 @@ class Capture:
         self._pump.start()
         self._group.start()
 
-    def follow(self, *, ends_with_first: bool = False) -> None:
-        """Record what the process starts, too; see ``Group.follow``."""
-        self._group.follow(ends_with_first=ends_with_first)
+    def follow(
+        self, others: Sequence[int] = (), *, children: bool = True, ends_with_first: bool = False
+    ) -> None:
+        """Record more processes; see ``Group.follow``."""
+        self._group.follow(others, children=children, ends_with_first=ends_with_first)
 
     def wait(self, timeout_s: float) -> bool:
         """Wait for the end of the target or of the connection; return False after a timeout."""

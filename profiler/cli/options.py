@@ -59,17 +59,34 @@ def pick_pid(positional: int | None, option: int | None) -> int:
     return pid
 
 
+pid_option = click.option(
+    "-p",
+    "--pid",
+    "pid_option",
+    metavar="PID",
+    callback=by(parse_pid),
+    help="The process id, as an option.",
+)
+
+
 def pid_arguments(command: _Command) -> _Command:
     """Add ``PID|NAME`` and ``-p PID``; ``targets.find_target`` turns them into a process id."""
-    command = click.option(
-        "-p",
-        "--pid",
-        "pid_option",
-        metavar="PID",
-        callback=by(parse_pid),
-        help="The process id, as an option.",
-    )(command)
-    return click.argument("pid", metavar="PID|NAME", required=False)(command)
+    return click.argument("pid", metavar="PID|NAME", required=False)(pid_option(command))
+
+
+def targets_arguments(command: _Command) -> _Command:
+    """Add ``PID|NAME…``, ``-p PID`` and ``--name``; ``targets.find_targets`` reads them."""
+    command = pid_option(name_option(command))
+    return click.argument("words", metavar="[PID|NAME]...", nargs=-1)(command)
+
+
+name_option = click.option(
+    "--name",
+    "pattern",
+    metavar="REGEX",
+    callback=by(parse_regex),
+    help="Record all processes whose name or command line matches this regular expression.",
+)
 
 
 def duration_option(help_text: str) -> Callable[[_Command], _Command]:

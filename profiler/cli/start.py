@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ..errors import AttachFailedError, NoSamplesError, TargetDiedError
+from ..errors import AttachFailedError, FlametapError, NoSamplesError, TargetDiedError
 from ..inject import process
 from ..inject.nursery import Nursery
 from ..linux import out_of_memory, process_clock
@@ -34,7 +34,7 @@ ATTACHING_REPLY = (
 
 @contextmanager
 def prepared(
-    pid: int,
+    pids: Sequence[int],
     how: AttachOptions,
     progress: Progress,
     *,
@@ -42,32 +42,29 @@ def prepared(
     is_launched: bool = False,
     follows_workers: bool = False,
 ) -> Iterator[Capture]:
-    """Check a process and yield a capture of it; detach and close it at the end of the block.
+    """Check processes and yield a capture of them; detach and close it at the end of the block.
 
     Args:
-        pid: the process.
+        pids: the processes; of several, those that cannot be attached to are left out with a word.
         how: the options of the attach.
         progress: told of each step.
         shows_notes: whether anybody sees the notes on modules.
-        is_launched: we have started it: what it starts is recorded, too, until it ends.
-        follows_workers: what it has started is recorded, too, if that does most of the work.
+        is_launched: we have started the one: what it starts is recorded, too, until it ends.
+        follows_workers: what the one has started is recorded, too, if that does most of the work.
 
     Raises:
         ProtocolError: the recording ended early; what was recorded before is saved.
         TargetDiedError: a fault killed the process while flametap was attached.
         FlametapError: the process cannot be attached to, or not without harm.
     """
-    ready = preflight.check(pid, force=how.force, way=how.inject)
-    for warning in ready.warnings:
-        progress.warn(warning)
-    progress.step(f"attaching to {pid} ({ready.command})")
+    pid, *others = _checked(pids, how, progress)
     follows = is_launched if how.children is None else how.children
-    if how.children is None and follows_workers and _workers_do_most(pid):
+    if how.children is None and follows_workers and not others and _workers_do_most(pid):
         follows = True
         progress.say(
             "the processes that it has started are recorded, too (--no-children: it alone)"
         )
-    nursery = Nursery() if follows else None
+    nursery = Nursery() if follows or others else None
     # It imports its part while we import ours.
     injector = nursery.start(pid, how.inject) if nursery else process.start(pid, how.inject)
     _import_numpy()
@@ -83,10 +80,11 @@ def prepared(
         enable_perf_map=how.enable_perf_map,
         names_remedies=shows_notes,
         inject=how.inject,
+        force=how.force,
     )
     capture = Capture(pid, options, injector, nursery)
-    if follows:
-        capture.follow(ends_with_first=is_launched)
+    if nursery is not None:
+        capture.follow(others, children=follows, ends_with_first=is_launched)
     try:
         yield capture
     except (NoSamplesError, AttachFailedError) as error:
@@ -100,6 +98,32 @@ def prepared(
     _refuse_fault(capture, "")
     if capture.error is not None:
         raise capture.error
+
+
+def _checked(pids: Sequence[int], how: AttachOptions, progress: Progress) -> list[int]:
+    """Return the processes that can be attached to; warn of the others.
+
+    Raises:
+        FlametapError: there is none.
+    """
+    found: list[int] = []
+    refused: list[FlametapError] = []
+    for pid in pids:
+        try:
+            ready = preflight.check(pid, force=how.force, way=how.inject)
+        except FlametapError as error:
+            refused.append(error)
+            continue
+        for warning in ready.warnings:
+            progress.warn(warning)
+        if not found:
+            progress.step(f"attaching to {pid} ({ready.command})")
+        found.append(pid)
+    if not found:
+        raise refused[0]
+    for each in refused:
+        progress.warn(f"{each.message}: not recorded")
+    return found
 
 
 def _workers_do_most(pid: int) -> bool:

@@ -8,6 +8,7 @@ process, its descendants, kernel threads and processes that have ended never mat
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Sequence
@@ -58,23 +59,33 @@ def find_processes(name: str, proc: str = procfs.PROC, own_pid: int | None = Non
         proc: the mount point of procfs.
         own_pid: process to leave out with all its descendants; None for this one.
     """
-    names, parents, users = {}, {}, {}
-    for pid in procfs.list_pids(proc):
-        try:
-            status = procfs.read_status(pid, proc)
-            parents[pid] = status.parent
-            if status.state not in "ZX" and not procfs.is_kernel_thread(pid, proc):
-                names[pid] = {status.name, *_program_names(pid, proc)}
-                users[pid] = status.uids[0]
-        except OSError:
-            continue  # it has exited
+    processes = _Processes(proc)
+    names = processes.names
     own_pid = os.getpid() if own_pid is None else own_pid
-    others = [pid for pid in names if not _descends(pid, own_pid, parents)]
+    others = [pid for pid in names if not _descends(pid, own_pid, processes.parents)]
     exact = [pid for pid in others if name in names[pid]]
     lower = name.lower()
     found = exact or [pid for pid in others if any(lower in each.lower() for each in names[pid])]
-    processes = [_named(pid, users[pid], proc) for pid in found]
-    return Matches([named for named in processes if named], bool(exact))
+    matches = [_named(pid, processes.users[pid], proc) for pid in found]
+    return Matches([named for named in matches if named], bool(exact))
+
+
+class _Processes:
+    """What runs: names, users and parents by pid. Of kernel threads and zombies, only parents."""
+
+    def __init__(self, proc: str) -> None:
+        self.names: dict[int, set[str]] = {}
+        self.users: dict[int, int] = {}
+        self.parents: dict[int, int] = {}
+        for pid in procfs.list_pids(proc):
+            try:
+                status = procfs.read_status(pid, proc)
+                self.parents[pid] = status.parent
+                if status.state not in "ZX" and not procfs.is_kernel_thread(pid, proc):
+                    self.names[pid] = {status.name, *_program_names(pid, proc)}
+                    self.users[pid] = status.uids[0]
+            except OSError:
+                continue  # it has exited
 
 
 def find_target(
@@ -101,6 +112,70 @@ def find_target(
     return choose(text, found, progress)
 
 
+def find_targets(
+    words: Sequence[str],
+    option: int | None,
+    pattern: re.Pattern[str] | None,
+    progress: Progress,
+    if_none: str = LIST_THEM,
+) -> list[int]:
+    """Return the ids of the processes that the user named; see ``find_target``.
+
+    Args:
+        words: ids and names, each of one process.
+        option: the value of ``-p``.
+        pattern: the value of ``--name``: all that match are meant.
+        progress: prints which processes a name stands for.
+        if_none: the hint if no process has that name.
+
+    Raises:
+        UsageError: no process matches, several match a name, or they are named in two ways.
+    """
+    if pattern is not None:
+        if words or option is not None:
+            raise UsageError(
+                f"--name and {words[0] if words else f'-p {option}'} name processes in two ways",
+                "leave one of them out",
+            )
+        return _matching(pattern, progress)
+    if len(words) < 2:
+        return [find_target(words[0] if words else None, option, progress, if_none)]
+    if option is not None:
+        raise UsageError(f"-p {option} stands beside {words[0]}", f"write {words[0]} {option} …")
+    return list(dict.fromkeys(find_target(word, None, progress, if_none) for word in words))
+
+
+def _matching(pattern: re.Pattern[str], progress: Progress) -> list[int]:
+    found = find_matching(pattern)
+    if not found:
+        raise UsageError(
+            f"no process has a name or a command line that matches '{pattern.pattern}'", LIST_THEM
+        )
+    for line in listing(found, None):
+        progress.say(line)
+    return [each.pid for each in found]
+
+
+def find_matching(
+    pattern: re.Pattern[str], proc: str = procfs.PROC, own_pid: int | None = None
+) -> list[Named]:
+    """Find the processes whose name or command line a regular expression matches, by pid.
+
+    This process, those that it descends from (a shell, ``sudo``) and its descendants never match.
+    See ``find_processes``.
+    """
+    processes = _Processes(proc)
+    own_pid = os.getpid() if own_pid is None else own_pid
+    return [
+        named
+        for pid in processes.names
+        if not _descends(pid, own_pid, processes.parents)
+        and not _descends(own_pid, pid, processes.parents)
+        and (named := _named(pid, processes.users[pid], proc))
+        and any(map(pattern.search, (named.command, *processes.names[pid])))
+    ]
+
+
 def choose(name: str, found: Sequence[Named], progress: Progress) -> int:
     """Return the id of the only process in ``found``.
 
@@ -115,7 +190,7 @@ def choose(name: str, found: Sequence[Named], progress: Progress) -> int:
         print_message(line)
     raise UsageError(
         f"{len(found)} processes match the name '{name}'",
-        f"choose one by its process id, as in `flametap {found[0].pid}`",
+        f"name one by its process id, or several: `flametap {found[0].pid} {found[1].pid}`",
     )
 
 

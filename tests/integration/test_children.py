@@ -126,6 +126,28 @@ def test_children_of_a_running_process_are_left_as_they_were(start: Start) -> No
     target.finish()
 
 
+def test_processes_that_are_named_are_recorded_together(start: Start, tmp_path: Path) -> None:
+    """With their own pids in the files; what cannot be entered is told and left out."""
+    targets = [start("ratio"), start("ratio")]
+    before = [receipt.take_at_rest(each.pid) for each in targets]
+    out = tmp_path / "out.flametap"
+    pids = [each.pid for each in targets]
+    result = cli.run("record", *pids, 2**22 + 1, "-d", 1, "-r", 250, "-o", out)
+    result.assert_saved()
+    assert f"there is no process {2**22 + 1}: not recorded" in result.stderr
+    made = open_recording(str(out))
+    assert sorted(each.pid for each in made.profile.processes.values()) == sorted(pids)
+    assert {each.parent for each in made.profile.processes.values()} == {-1}
+    used_ns = Counter[int]()
+    for thread in made.profile.thread_infos():
+        used_ns[thread.process] += thread.cpu_ns
+    assert len(used_ns) == 2
+    assert min(used_ns.values()) > 0.1 * max(used_ns.values())
+    for target, each in zip(targets, before, strict=True):
+        assert receipt.harm_after_settling(target.pid, each, timeout_s=60) == []
+        target.finish()
+
+
 def test_failing_command_keeps_its_exit_code(tmp_path: Path) -> None:
     code = "import os, sys; os.fork() or os._exit(4); os.wait(); sys.exit(9)"
     recorded(tmp_path, sys.executable, "-c", code + "\n", code=9)

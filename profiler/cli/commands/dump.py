@@ -94,7 +94,7 @@ def dump(
         if how.verbose:
             start.print_findings(target, progress)
         try:
-            with start.prepared(target, how, progress, shows_notes=False) as capture:
+            with start.prepared([target], how, progress, shows_notes=False) as capture:
                 tids = _tasks(target)
                 start.start(capture, interrupts, progress)
                 progress.step("taking the stacks")

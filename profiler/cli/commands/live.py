@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from contextlib import nullcontext
 from typing import Any
@@ -19,8 +20,8 @@ from ..options import (
     no_sources_option,
     output_options,
     page_options,
-    pid_arguments,
     sampling_options,
+    targets_arguments,
     verbosity_options,
     verify_option,
 )
@@ -30,7 +31,7 @@ from ..progress import Progress
 from ..recording import finish, watch
 from ..signals import EXIT_CODE, Interrupted, Interrupts
 from ..streams import print_line
-from ..targets import find_target
+from ..targets import find_targets
 from ..verify import verified
 
 TOKEN_BYTES = 16  # 128 bits cannot be guessed
@@ -41,7 +42,7 @@ EXPOSED = (
 
 
 @click.command(short_help="Sample a process and show the live page (the default).")
-@pid_arguments
+@targets_arguments
 @duration_option("How long to sample: seconds, or 500ms, 2m, 1h. The page then stays until Ctrl-C.")
 @click.option(
     "--exit",
@@ -63,8 +64,9 @@ EXPOSED = (
 @verify_option
 @verbosity_options
 def live(
-    pid: str | None,
+    words: tuple[str, ...],
     pid_option: int | None,
+    pattern: re.Pattern[str] | None,
     duration: float | None,
     outputs: tuple[str, ...],
     formats: tuple[str, ...],
@@ -77,7 +79,7 @@ def live(
     how: AttachOptions,
     quiet: bool,
 ) -> int:
-    """Sample a running process and show a live flame graph in the browser.
+    """Sample running processes and show a live flame graph in the browser.
 
     Prints the page's address to stdout. Ctrl-C ends it. When the process exits or --duration is
     over, the page stays and shows what was recorded, unless --exit is given.
@@ -85,14 +87,15 @@ def live(
     planned = plan(outputs, formats)
     heaps.keep_small()
     progress = Progress(quiet=quiet)
-    target = find_target(pid, pid_option, progress)
+    targets = find_targets(words, pid_option, pattern, progress)
+    target = targets[0]
     with Interrupts() as interrupts:
         if how.verbose:
             start.print_findings(target, progress)
         try:
             with (
                 verified(target, progress, how) as verification,
-                start.prepared(target, how, progress, follows_workers=True) as capture,
+                start.prepared(targets, how, progress, follows_workers=True) as capture,
                 keeping_for_page(capture, planned, progress, with_sources=with_sources),
             ):
                 from flametap.web.server import serve

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import re
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -19,12 +20,14 @@ from ...model import Clock
 from .. import start
 from ..attach_options import AttachOptions
 from ..keeping import SaveRequests, is_kept, keeping
-from ..option_values import by, parse_duration_s, parse_pid
+from ..option_values import by, parse_duration_s
 from ..options import (
     children_option,
     duration_option,
+    name_option,
     no_sources_option,
     output_options,
+    pid_option,
     sampling_options,
     verbosity_options,
     verify_option,
@@ -34,7 +37,7 @@ from ..outputs import DEFAULT_OUTPUT, Output, plan
 from ..progress import Progress
 from ..recording import POLL_S, finish, watch
 from ..signals import EXIT_CODE, Interrupted, Interrupts, leave
-from ..targets import find_target, is_name
+from ..targets import LIST_THEM, find_targets, is_name
 from ..verify import verified
 
 if TYPE_CHECKING:
@@ -58,10 +61,9 @@ class WithProgram(click.Command):
 
 
 @click.command(cls=WithProgram, short_help="Sample a process to files.")
-@click.argument("words", nargs=-1, metavar="[PID|NAME | -- CMD [ARGS]...]")
-@click.option(
-    "-p", "--pid", metavar="PID", callback=by(parse_pid), help="The process id, as an option."
-)
+@click.argument("words", nargs=-1, metavar="[PID... | NAME | -- CMD [ARGS]...]")
+@pid_option
+@name_option
 @duration_option("How long to record: seconds, or 500ms, 2m, 1h. Without it, until Ctrl-C.")
 @output_options(
     "The file to write; may be given several times. - is stdout; in the name, %n is the program, "
@@ -101,7 +103,8 @@ class WithProgram(click.Command):
 def record(
     ctx: click.Context,
     words: tuple[str, ...],
-    pid: int | None,
+    pid_option: int | None,
+    pattern: re.Pattern[str] | None,
     duration: float | None,
     outputs: tuple[str, ...],
     formats: tuple[str, ...],
@@ -113,7 +116,7 @@ def record(
     how: AttachOptions,
     quiet: bool,
 ) -> int:
-    """Sample a running process, or start CMD and sample it from its first instruction.
+    """Sample running processes, or start CMD and sample it from its first instruction.
 
     The recording ends after --duration, when the process exits, or with Ctrl-C; then it is saved.
     If CMD was started, the exit code is that of CMD.
@@ -121,6 +124,7 @@ def record(
     \b
         flametap record 1234 -d 10 -o out.folded -o out.speedscope.json
         flametap record -o out.folded -- ./server --port 80
+        flametap record --name 'gunicorn: worker' -d 10
     """
     if idle and shown.clock is Clock.OFF_CPU:
         raise UsageError("-i and --clock off-cpu contradict each other", "leave one of them out")
@@ -141,13 +145,13 @@ def record(
         raise UsageError("--keep is for recordings, and no output is one", "-o NAME.flametap")
     progress = Progress(quiet=quiet)
     named, command = _split_words(words, ctx.meta.get(PROGRAM))
-    if command and (named is not None or pid is not None):
+    if command and (named or pid_option is not None or pattern):
         raise UsageError("both a process and a command are named", "name one of them")
     if command:
         return _record_command(command, duration, planned, what, how, progress)
-    to_start_it = f"to start it: `flametap record -- {named}`; `flametap ps` lists the processes"
-    target = find_target(named, pid, progress, to_start_it)
-    return _record_process(target, duration, planned, what, how, progress)
+    to_start_it = f"to start it: `flametap record -- {' '.join(named)}`; {LIST_THEM}"
+    targets = find_targets(named, pid_option, pattern, progress, to_start_it)
+    return _record_processes(targets, duration, planned, what, how, progress)
 
 
 @contextlib.contextmanager
@@ -164,8 +168,8 @@ def _saving(
 
 def _split_words(
     words: tuple[str, ...], program: tuple[str, ...] | None
-) -> tuple[str | None, tuple[str, ...]]:
-    """Return the process that the words name ("1234", "nginx"; None for none) and the command to
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the processes that the words name ("1234", "nginx"; () for none) and the command to
     start (() for none). Both are returned if the user gave both.
 
     Args:
@@ -176,21 +180,22 @@ def _split_words(
         UsageError: a word belongs to neither.
     """
     if program is not None and len(words) <= 1:
-        return words[0] if words else None, program
+        return words, program
     if program is not None:
         raise UsageError(f"'{words[1]}' stands before --", "put the command's words after it")
     if not words:
-        return None, ()
+        return (), ()
     first, *rest = words
-    if not rest and (first.isdigit() or is_name(first)):
-        return first, ()
+    if all(map(str.isdigit, words)) or (not rest and is_name(first)):
+        return words, ()
     if first.isdigit():
-        raise UsageError(f"'{rest[0]}' follows process {first}", "name one process, or a command")
-    return None, words
+        other = next(word for word in rest if not word.isdigit())
+        raise UsageError(f"'{other}' follows process {first}", "name processes, or a command")
+    return (), words
 
 
-def _record_process(
-    pid: int,
+def _record_processes(
+    pids: Sequence[int],
     duration_s: float | None,
     outputs: list[Output],
     what: OutputOptions,
@@ -199,11 +204,11 @@ def _record_process(
 ) -> int:
     with Interrupts() as interrupts:
         if how.verbose:
-            start.print_findings(pid, progress)
+            start.print_findings(pids[0], progress)
         try:
             with (
-                verified(pid, progress, how) as verification,
-                _prepared(pid, outputs, how, progress) as capture,
+                verified(pids[0], progress, how) as verification,
+                _prepared(pids, outputs, how, progress) as capture,
                 keeping(capture, outputs, with_sources=what.with_sources, keep_s=what.keep_s),
                 _saving(capture, outputs, what, progress) as look,
             ):
@@ -216,7 +221,7 @@ def _record_process(
 
 
 def _prepared(
-    pid: int,
+    pids: Sequence[int],
     outputs: list[Output],
     how: AttachOptions,
     progress: Progress,
@@ -226,7 +231,7 @@ def _prepared(
     shows_notes = how.verbose or any(
         output.format == "html" or is_kept(output) for output in outputs
     )
-    return start.prepared(pid, how, progress, shows_notes=shows_notes, is_launched=is_launched)
+    return start.prepared(pids, how, progress, shows_notes=shows_notes, is_launched=is_launched)
 
 
 def _record_command(
@@ -250,7 +255,7 @@ def _record_command(
         try:
             with (
                 verified(launched.pid, progress, how) as verification,
-                _prepared(launched.pid, outputs, how, progress, is_launched=True) as capture,
+                _prepared([launched.pid], outputs, how, progress, is_launched=True) as capture,
                 keeping(capture, outputs, with_sources=what.with_sources, keep_s=what.keep_s),
                 _saving(capture, outputs, what, progress) as look,
             ):

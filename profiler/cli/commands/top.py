@@ -87,7 +87,7 @@ def top(
     target = find_target(what, pid, progress)
     with Interrupts() as interrupts:
         try:
-            with start.prepared(target, how, progress, shows_notes=False) as capture:
+            with start.prepared([target], how, progress, shows_notes=False) as capture:
                 start.start(capture, interrupts, progress)
                 progress.clear()
                 _watch(capture, interrupts, shown, duration, rows, order, by_line)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 
 import pytest
 
-from flametap.capture.births import SeenBirths
+from flametap.capture.births import NoBirths, SeenBirths
 from flametap.capture.family import Family
 from flametap.errors import CannotAttachError
 from flametap.linux.proc_events import Event, What
@@ -53,12 +53,12 @@ class Recorder:
 
     def __init__(self) -> None:
         self.attached: list[tuple[int, int]] = []
-        self.before: dict[int, int] = {}
+        self.before: dict[int, int | None] = {}
         self.counted: list[tuple[str, int]] = []
         self.settled: list[tuple[int, int]] = []
         self.refused: set[int] = set()
 
-    def attach(self, pid: int, parent: int, before_ns: int) -> int:
+    def attach(self, pid: int, parent: int, before_ns: int | None) -> int:
         if pid in self.refused:
             raise CannotAttachError(f"process {pid} is a 32-bit program", "")
         self.attached.append((pid, parent))
@@ -166,6 +166,24 @@ def test_what_a_process_used_before_is_not_counted(
         family.close()
     assert recorder.counted == [("old", 200)]
     assert recorder.before == {CHILD: 500}
+
+
+def test_others_that_are_named_are_attached_to_at_once(
+    told: ToldByTest, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are no family, their recordings begin with the attach, and their children stay alone."""
+    recorder.refused.add(CHILD)
+    monkeypatch.setattr("flametap.linux.procfs.read_task_name", lambda *_: "old")
+    monkeypatch.setattr("flametap.linux.procfs.read_task_state", lambda *_: "S")
+    monkeypatch.setattr("flametap.capture.family.os.readlink", lambda *_, **__: "/opt/old")
+    family = Family(ROOT, recorder, NoBirths, [CHILD, GRANDCHILD])
+    assert family.expects_more
+    family.start()
+    wait_until(lambda: not family.expects_more, "both")
+    assert recorder.attached == [(GRANDCHILD, -1)]
+    assert recorder.before == {GRANDCHILD: None}
+    assert family.notes() == ["old 11 is not recorded: process 11 is a 32-bit program"]
+    family.close()
 
 
 def test_vfork_child_is_not_touched_before_it_has_memory_of_its_own(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -17,8 +18,10 @@ from flametap.cli.targets import (
     Matches,
     Named,
     choose,
+    find_matching,
     find_processes,
     find_target,
+    find_targets,
     is_name,
     listing,
     shorten,
@@ -169,14 +172,15 @@ def test_names_in_every_command(
 @pytest.mark.parametrize(
     ("words", "program", "told"),
     [
-        (("12",), None, ("12", ())),
-        (("nginx",), None, ("nginx", ())),
-        (("./nginx",), None, (None, ("./nginx",))),
-        (("sleep", "10"), None, (None, ("sleep", "10"))),
-        ((), ("12",), (None, ("12",))),
-        ((), ("nginx", "-g", "--"), (None, ("nginx", "-g", "--"))),
-        (("12",), ("true",), ("12", ("true",))),
-        ((), None, (None, ())),
+        (("12",), None, (("12",), ())),
+        (("12", "13"), None, (("12", "13"), ())),
+        (("nginx",), None, (("nginx",), ())),
+        (("./nginx",), None, ((), ("./nginx",))),
+        (("sleep", "10"), None, ((), ("sleep", "10"))),
+        ((), ("12",), ((), ("12",))),
+        ((), ("nginx", "-g", "--"), ((), ("nginx", "-g", "--"))),
+        (("12",), ("true",), (("12",), ("true",))),
+        ((), None, ((), ())),
     ],
 )
 def test_record_tells_a_process_from_a_command(
@@ -185,10 +189,40 @@ def test_record_tells_a_process_from_a_command(
     assert _split_words(words, program) == told
 
 
-def test_record_takes_one_process() -> None:
-    for words, program in ((("12", "13"), None), (("a", "b"), ("c",))):
+def test_record_takes_processes_or_a_command() -> None:
+    for words, program in ((("12", "true"), None), (("a", "b"), ("c",))):
         with pytest.raises(UsageError, match=r"stands before --|follows process"):
             _split_words(words, program)
+
+
+def test_several_are_named_by_their_ids_or_by_an_expression(
+    played: dict[str, Matches], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = io.StringIO()
+    progress = Progress(stream=out)
+    assert find_targets(["12", "13", "12"], None, None, progress) == [12, 13]
+    played["nginx"] = Matches(NGINX[1:], True)
+    assert find_targets(["12", "nginx"], None, None, progress) == [12, 211]
+    monkeypatch.setattr("flametap.cli.targets.find_matching", lambda _: NGINX)
+    assert find_targets([], None, re.compile("nginx"), progress) == [10, 211]
+    assert "nginx: worker" in out.getvalue()
+    for words, option in ((["12"], None), ([], 12)):
+        with pytest.raises(UsageError, match="in two ways"):
+            find_targets(words, option, re.compile("nginx"), progress)
+    with pytest.raises(UsageError, match="stands beside"):
+        find_targets(["12", "13"], 14, None, progress)
+
+
+def test_expression_matches_names_and_command_lines(tmp_path: Path) -> None:
+    fake = FakeProc(tmp_path)
+    fake.process(30, name="flametap", command="flametap --name worker", status={"PPid": "31"})
+    fake.process(31, name="bash", command="bash -c 'flametap --name worker'")
+    fake.process(32, name="worker-1", command="a")
+    fake.process(33, name="python3", command="app: worker [2]")
+    fake.process(34, name="python3", command="app: master")
+    found = find_matching(re.compile("worker"), fake.proc, 30)
+    assert [each.pid for each in found] == [32, 33]
+    assert find_matching(re.compile("^worker$"), fake.proc, 30) == []
 
 
 def test_this_very_process_is_not_found() -> None:
