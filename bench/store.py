@@ -27,7 +27,7 @@ import benchmark
 from benchmark import Bench, run
 from flametap.export import folded
 from flametap.export.request import ExportRequest
-from flametap.model import MANAGED, Clock, Frame, FrameKind, Function, Module, Verdict
+from flametap.model import MANAGED, Clock, Frame, FrameKind, Function, Module, Split, Verdict
 from flametap.recording.names.table import SymbolTable
 from flametap.recording.profile.store import Profile
 from flametap.recording.recording import Recording
@@ -165,7 +165,7 @@ def measure(options: argparse.Namespace, _folder: Path) -> dict[str, Any]:
     step("tree, cpu, four threads", lambda: calltree.build(profile, table, Clock.CPU, some))
     step(
         "tree, wall, by thread",
-        lambda: calltree.build(profile, table, Clock.WALL, by_thread=True),
+        lambda: calltree.build(profile, table, Clock.WALL, split=Split.THREAD),
     )
     middle = (profile.start_ns + profile.now_ns) // 2
     for what, end in (("ten seconds", middle + 10**10), ("second half", 1 << 61)):

@@ -109,6 +109,15 @@ class Module:
         return self.path.rsplit("/", 1)[-1]
 
 
+class Split(str, Enum):
+    """What a view shows apart: stacks begin with a frame for each, and each has a lane."""
+
+    NONE = ""
+    PROGRAM = "program"
+    PROCESS = "process"
+    THREAD = "thread"
+
+
 @dataclass(frozen=True)
 class Process:
     """A process of a recording. A program that another one replaces (exec) is one of its own.
@@ -317,6 +326,7 @@ class Status:
     symbols: list[SymbolSource] = field(default_factory=list)
     symbols_pending: int = 0  # addresses that do not have their final names yet
     is_final: bool = False  # the recording has ended, and all names are final
+    processes: int = 1  # how many were recorded
     notes: list[str] = field(default_factory=list)  # things the user should know, one line each
     # Of a file of another profiler, which may know less than we do:
     source: str = ""  # its format; "" for a recording of our own

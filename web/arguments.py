@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from flask import abort
 
-from flametap.model import Clock, ThreadInfo
+from flametap.model import Clock, Split, ThreadInfo
 from flametap.tree.frame_filter import FrameFilter, Language
 from flametap.tree.selection import Selection, Span
 from flametap.tree.spelling import find_threads, id_range, parse_path, split
@@ -94,9 +94,13 @@ def parse_selection(args: dict[str, str], threads: ThreadList = lambda: ()) -> S
     for name in ("plumbing", "gil"):
         if args.get(name, "0") not in ("0", "1"):
             abort(400, f"{name} must be 0 or 1")
+    try:
+        split = Split(args.get("by", ""))
+    except ValueError:
+        abort(400, f"by must be one of {', '.join(each.value for each in Split if each.value)}")
     frames = FrameFilter(language, args.get("plumbing") == "1", args.get("gil") == "1")
     span = _parse_span(args)
-    return Selection(clock, frozenset(chosen) if chosen else None, frames, span)
+    return Selection(clock, frozenset(chosen) if chosen else None, frames, span, split)
 
 
 def _parse_threads(text: str, threads: ThreadList) -> list[int]:

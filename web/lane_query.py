@@ -6,6 +6,7 @@ import re
 
 from flask import abort
 
+from flametap.model import Split
 from flametap.timeline.heat import MAX_COLUMNS, HeatQuery
 from flametap.timeline.lanes import MAX_BINS, MAX_LANES, LaneQuery
 
@@ -37,6 +38,7 @@ def parse_lane_query(args: dict[str, str], thread_ids: frozenset[int] | None) ->
         only=_ids(args, "only"),
         with_idle=args.get("idle") == "1",
         overview_bins=_clamped(args, "overview", 0, 0, MAX_BINS),
+        split=_split(args),
     )
 
 
@@ -52,6 +54,13 @@ def parse_heat_query(args: dict[str, str], thread_ids: frozenset[int] | None) ->
         n_columns=_clamped(args, "columns", HeatQuery.n_columns, 1, MAX_COLUMNS),
         thread_ids=thread_ids,
     )
+
+
+def _split(args: dict[str, str]) -> Split:
+    try:
+        return Split(args.get("split", Split.THREAD.value))
+    except ValueError:
+        abort(400, f"split must be one of {', '.join(each.value for each in Split if each.value)}")
 
 
 def _number(args: dict[str, str], name: str, most: int = 1 << 40) -> int | None:

@@ -10,6 +10,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 from ..analysis.difference import Change, difference_of
@@ -19,7 +20,7 @@ from ..errors import OutputError, UsageError
 from ..export import format_for, write_file, write_with
 from ..export.request import ExportRequest
 from ..export.shaping import shaping_of
-from ..model import Activity, Clock, Function
+from ..model import Activity, Clock, Function, Split
 from ..timeline.lanes import FULL, MAX_BINS, MAX_LANES, LaneQuery
 from ..tree.function_sums import top_functions
 from ..tree.selection import Selection, Span
@@ -270,7 +271,7 @@ class Recording:
         format: str | None = None,
         thread: Threads = None,
         range: Range = None,
-        by_thread: bool = False,
+        by: str = "",
         shape: str = "",
     ) -> None:
         """Write a file of another format.
@@ -282,16 +283,17 @@ class Recording:
                 "chrome", "cpuprofile", "perf-script", "jsonl" or "markdown".
             thread: see ``functions``.
             range: see ``functions``.
-            by_thread: a root frame for each thread, in formats that do not separate them.
+            by: "program", "process" or "thread": a root frame for each, in formats that do not
+                separate them.
             shape: steps as in a link of the page, "hide:malloc;inverted" say.
 
         Raises:
             UsageError: the format is not known, or a step is none.
             OutputError: it cannot be written.
         """
-        selection = self._selection(clock, thread, range)
+        selection = replace(self._selection(clock, thread, range), split=_split(by))
         shaping = shaping_of(self._recorded, shape)
-        request = ExportRequest(self._recorded, selection, by_thread=by_thread, shaping=shaping)
+        request = ExportRequest(self._recorded, selection, shaping=shaping)
         write_file(os.fspath(path), format_for(os.fspath(path), format), request)
 
     def _repr_html_(self) -> str:
@@ -328,6 +330,13 @@ def _merge(paths: Sequence[str], file: BinaryIO) -> None:
     from ..recording.merge.whole import merge
 
     merge(paths, file)  # its notes are in the recording
+
+
+def _split(by: str) -> Split:
+    try:
+        return Split(by)
+    except ValueError:
+        raise UsageError(f"by={by!r} is none", "program, process or thread") from None
 
 
 def _span(range: Range) -> Span | None:

@@ -237,6 +237,7 @@ class Capture:
             symbols=self.symbolizers.sources(),
             symbols_pending=self.symbolizers.pending,
             is_final=is_final,
+            processes=len({each.pid for each in attached}),
             notes=[
                 *dict.fromkeys(note for each in attached for note in each.own_notes()),
                 *self._group.notes(),

@@ -136,12 +136,13 @@ clock_option = click.option(
     help="The time that the files show: on a CPU, all time, or only time off the CPU.",
 )
 
-by_thread_option = click.option(
-    "-t",
-    "--threads",
-    "by_thread",
-    is_flag=True,
-    help="Give each thread a root frame of its own.",
+by_options = _all(
+    click.option(
+        "--by",
+        type=click.Choice(["program", "process", "thread"]),
+        help="Give each program, process or thread a root frame of its own.",
+    ),
+    click.option("-t", "--threads", "by_thread", is_flag=True, help="The same as --by thread."),
 )
 
 # Which threads and which time the files show.

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..model import Clock
+from ..model import Clock, Split
 from .frame_options import ALL_FRAMES, FrameOptions, frame_options
-from .options import by_thread_option, clock_option, part_options
+from .options import by_options, clock_option, part_options
 
 if TYPE_CHECKING:
     from ..recording.recording import Recording
@@ -22,7 +22,7 @@ class OutputOptions:
     """Which part of the recording goes into the files."""
 
     clock: Clock = Clock.CPU
-    by_thread: bool = False  # a root frame for each thread
+    by: str = ""  # what stacks begin with (``tree.selection.Split``)
     unit: str = "time"  # or "samples"
     tids: tuple[int, ...] = ()
     thread_name: re.Pattern[str] | None = None
@@ -59,19 +59,20 @@ class OutputOptions:
         if self.span_s is not None:
             start_s, end_s = self.span_s
             span = Span(round(start_s * 1e9), None if end_s is None else round(end_s * 1e9))
-        return Selection(self.clock, self.thread_ids(recording), self.shown.frames, span)
+        threads, split = self.thread_ids(recording), Split(self.by)
+        return Selection(self.clock, threads, self.shown.frames, span, split)
 
 
 def shown_options(*, files: bool) -> Callable[[Callable[..., int]], Callable[..., int]]:
     """Add the options; the command receives them as one ``shown``.
 
     Args:
-        files: add those for the stacks in files, too: ``--threads``, ``--lines``, ``--gil``.
+        files: add those for the stacks in files, too: ``--by``, ``--lines``, ``--gil``.
     """
 
     def decorate(command: Callable[..., int]) -> Callable[..., int]:
         command = part_options(frame_options(lines=files)(_with_part(command)))
-        return clock_option(by_thread_option(command) if files else command)
+        return clock_option(by_options(command) if files else command)
 
     return decorate
 
@@ -88,9 +89,11 @@ def _with_part(command: Callable[..., int]) -> Callable[..., int]:
         span: tuple[float, float | None] | None,
         shown: FrameOptions,
         by_thread: bool = False,
+        by: str | None = None,
         **others: object,
     ) -> int:
-        part = OutputOptions(Clock(clock), by_thread, "time", tids, thread_name, shown, span)
+        by = "thread" if by_thread else by or ""
+        part = OutputOptions(Clock(clock), by, "time", tids, thread_name, shown, span)
         return command(shown=part, **others)
 
     return with_part

@@ -258,7 +258,6 @@ def _write(
     request = ExportRequest(
         recording,
         what.selection(recording),
-        by_thread=what.by_thread,
         unit=what.unit,
         by_line=what.shown.by_line,
         full_filenames=what.shown.full_filenames,

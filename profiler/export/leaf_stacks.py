@@ -154,7 +154,7 @@ def threads_with_weight(
 
 
 def _plain_tree(request: ExportRequest, clock: Clock) -> CallTree:
-    plain = replace(request, by_thread=False, unit="time", by_line=False, shaping=None)
+    plain = replace(request.without_roots(), unit="time", by_line=False, shaping=None)
     return plain.tree(clock)
 
 

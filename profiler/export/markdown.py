@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import BinaryIO
 
 from ..model import Function
@@ -44,7 +43,7 @@ _PUNCTUATION = re.compile(r"[!-/:-@\[-`{-~]")
 
 def write(request: ExportRequest, file: BinaryIO) -> None:
     """Write a summary of a profile."""
-    for line in _lines(replace(request, by_thread=False)):
+    for line in _lines(request.without_roots()):
         file.write(f"{line}\n".encode("utf-8", "replace"))
 
 

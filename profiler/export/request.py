@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
-from ..model import Clock, Process, Status, Thread
+from ..model import Clock, Process, Split, Status, Thread
 from ..recording.cost import Certificate
 from ..recording.names.table import SymbolTable
 from ..recording.profile.store import Profile
@@ -49,8 +49,8 @@ class ExportRequest:
 
     Attributes:
         recording: what is exported.
-        selection: what is counted: the clock, threads, time and frames.
-        by_thread: add a root frame per thread, in formats that do not separate threads.
+        selection: what is counted: the clock, threads, time and frames. Its roots are added in
+            formats that do not separate threads.
         unit: "time", or "samples" for numbers of stacks, of the whole time.
         by_line: separate the lines of a Python function.
         full_filenames: name Python files by their whole path, in formats that name them briefly.
@@ -59,7 +59,6 @@ class ExportRequest:
 
     recording: Recording
     selection: Selection = EVERYTHING
-    by_thread: bool = False
     unit: str = "time"
     by_line: bool = False
     full_filenames: bool = False
@@ -172,6 +171,10 @@ class ExportRequest:
         what = self.status.weights or f"{self.shown_clock.value} {unit}"
         return "; ".join((what, *self.part)) if self.part else f"{what} of the whole recording"
 
+    def without_roots(self) -> ExportRequest:
+        """Return the same without frames for threads, processes or programs."""
+        return replace(self, selection=replace(self.selection, split=Split.NONE))
+
     def tree(self, clock: Clock | None = None) -> CallTree:
         """Build the call tree of what is counted, as it is shown.
 
@@ -184,7 +187,7 @@ class ExportRequest:
             self.names,
             clock or self.selection.clock,
             self.selection.thread_ids,
-            self.by_thread,
+            split=self.selection.split,
             t0_ns=t0_ns,
             t1_ns=t1_ns,
             count_samples=self.counts_samples,

@@ -8,8 +8,9 @@ The answer to a lanes request (times in nanoseconds since the start of the recor
     activities      [str]   in the order of ``sums_ns``
     bins            {start_ns, step_ns, level, count}
     all             lane    all threads together
-    lanes           [lane and {thread_id, tid, name, exited}], the busiest thread first
-    rest            lane and {threads: int}: the other threads together; or null
+    lanes           [lane and {thread_id, tid, name, exited, thread_ids, processes: int}], the
+                    busiest first; ``thread_ids`` ([int]) of a process or program, else empty
+    rest            lane and {threads: int}: the other threads (processes, programs); or null
     gil             lane: the time in which a thread held the GIL, as ``cpu``; or null
     n_busy          int     threads that are not idle
     n_threads       int     all
@@ -105,5 +106,7 @@ def _thread_lane(lane: Lane) -> dict[str, Any]:
         "tid": thread.tid,
         "name": thread.name,
         "exited": thread.exited,
+        "thread_ids": lane.thread_ids,
+        "processes": lane.n_processes,
     }
     return {**about, **_lane(lane)}

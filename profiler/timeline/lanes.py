@@ -6,15 +6,16 @@ missing to a full bin was not recorded: the thread had not begun, had ended, or 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ..model import Activity, Thread
+from ..model import Activity, Split, Thread
 from ..recording.profile.cell_keys import HOLDING, SLOTS
 from ..recording.profile.time_bins import bins, level_for, step_ns, sums
+from .lane_groups import LaneGroups, lane_groups
 from .time_sums import TimeSums, TimeView
 
 FULL = 50
@@ -28,6 +29,7 @@ LEAST_CPUS = 0.02  # of the overview's scale
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
+Indexes = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class LaneQuery:
         only: the lanes of exactly these threads instead.
         with_idle: also threads that did next to nothing.
         overview_bins: also the CPU time of the whole recording, in at most so many bins; 0 without.
+        split: what has a lane. That of a process or program is asked for by its first thread.
     """
 
     start_ns: int = 0
@@ -59,6 +62,7 @@ class LaneQuery:
     only: tuple[int, ...] = ()
     with_idle: bool = False
     overview_bins: int = 0
+    split: Split = Split.THREAD
 
 
 @dataclass(frozen=True)
@@ -68,9 +72,12 @@ class Lane:
     Attributes:
         planes: for each activity that occurs, a number 0 … ``FULL`` for each bin.
         sums_ns: the time in each ``Activity`` in all bins together; exact.
-        thread: the thread; None for several.
+        thread: the thread; None for several. Of a process or a program the first one, by its name.
         n_threads: how many.
-        scale_ns: the time that ``FULL`` parts of a bin mean.
+        scale_ns: the time that ``FULL`` parts of a bin mean. Of a process or a program that of all
+            threads that are drawn, when most of them were there.
+        thread_ids: of a process or a program.
+        n_processes: of a program: how many.
     """
 
     planes: dict[Activity, bytes]
@@ -78,6 +85,8 @@ class Lane:
     thread: Thread | None
     n_threads: int
     scale_ns: float
+    thread_ids: tuple[int, ...] = ()
+    n_processes: int = 1
 
 
 @dataclass(frozen=True)
@@ -137,12 +146,16 @@ def lanes(time_sums: TimeSums, query: LaneQuery) -> Lanes:
         level = level_for(end_ns - start_ns, min(query.n_bins, MAX_BINS))
     window = _Window(view, level, start_ns, end_ns)
     spent = window.spent()
-    chosen, n_busy = _choose(view, query, wanted, spent)
-    works = wanted & (spent.sum(axis=1) > 0)
+    groups = lane_groups(view.thread_ids, view.now, query.split)
+    by_group = groups.sums(np.where(wanted[:, None], spent, 0.0))
+    ids = view.thread_ids[groups.lead]
+    chosen, n_busy = _choose(ids, query, by_group)
+    works = by_group.sum(axis=1) > 0
     others = np.setdiff1d(np.flatnonzero(works), chosen)
     if len(others) == 1 and len(chosen) and not query.only:
         chosen, others = np.concatenate((chosen, others)), others[:0]  # takes no more room so
-    drawn = window.lanes(chosen, others)
+    shown = groups.shown(wanted & (spent.sum(axis=1) > 0), _busy(spent))
+    drawn = window.lanes(groups, shown, chosen, others)
     overview_bins = overview = None
     if query.overview_bins:
         level = level_for(duration_ns, query.overview_bins)
@@ -165,30 +178,40 @@ def lanes(time_sums: TimeSums, query: LaneQuery) -> Lanes:
     )
 
 
+def _work(spent: Floats) -> Floats:
+    """Return the time of each row that ran, or wanted to."""
+    found: Floats = spent[:, Activity.CPU] + spent[:, Activity.QUEUED]
+    return found
+
+
+def _busy(spent: Floats) -> Bools:
+    """Return whether each row is not idle."""
+    found: Bools = _work(spent) > IDLE_SHARE * spent.sum(axis=1)
+    return found
+
+
 def _choose(
-    view: TimeView, query: LaneQuery, wanted: Bools, spent: Floats
+    ids: npt.NDArray[np.int64], query: LaneQuery, spent: Floats
 ) -> tuple[npt.NDArray[np.intp], int]:
-    """Return the indexes of the threads that get a lane, and how many threads are busy.
+    """Return the groups that get a lane, and how many groups are busy.
 
     Args:
-        view: the snapshot.
+        ids: of each group: that of its first thread.
         query: the range of time, and which lanes.
-        wanted: whether each thread is to be counted.
-        spent: the time of each thread in each activity.
+        spent: the time of each group in each activity.
     """
-    busy = spent[:, Activity.CPU] + spent[:, Activity.QUEUED]
-    whole = spent.sum(axis=1)
-    some = np.flatnonzero(wanted & (whole > 0))
-    some = some[np.lexsort((view.thread_ids[some], -whole[some], -busy[some]))]
-    n_busy = int(np.count_nonzero(busy[some] > IDLE_SHARE * whole[some]))
+    whole, work = spent.sum(axis=1), _work(spent)
+    some = np.flatnonzero(whole > 0)
+    some = some[np.lexsort((ids[some], -whole[some], -work[some]))]
+    n_busy = int(np.count_nonzero(_busy(spent)[some]))
     if query.only:
         place = {thread_id: at for at, thread_id in enumerate(query.only)}
-        chosen = np.flatnonzero(wanted & np.isin(view.thread_ids, np.array(query.only, np.int64)))
-        order = sorted(chosen.tolist(), key=lambda index: place[int(view.thread_ids[index])])
+        chosen = np.flatnonzero(np.isin(ids, np.array(query.only, np.int64)))
+        order = sorted(chosen.tolist(), key=lambda index: place[int(ids[index])])
         return np.array(order, np.intp), n_busy
     most = len(some) if query.with_idle else max(n_busy, LEAST_LANES)
     chosen = some[:most][query.skip : query.skip + min(query.n_lanes, MAX_LANES)]
-    also = some[np.isin(view.thread_ids[some], np.array(query.also, np.int64))]
+    also = some[np.isin(ids[some], np.array(query.also, np.int64))]
     return np.concatenate((chosen, np.setdiff1d(also, chosen))), n_busy
 
 
@@ -221,30 +244,56 @@ class _Window:
     def _sum(self, row_of_key: npt.NDArray[np.int32], n_rows: int) -> Floats:
         return bins(self._growths, row_of_key.ravel(), n_rows, self._first, self._count)
 
-    def lanes(self, chosen: npt.NDArray[np.intp], others: npt.NDArray[np.intp]) -> _Drawn:
-        """Return the lanes of some threads, of the others together, and of all."""
-        rows = np.full((len(self._view.thread_ids), SLOTS), -1, np.int32)
+    def lanes(self, groups: LaneGroups, shown: Bools, chosen: Indexes, others: Indexes) -> _Drawn:
+        """Return the lanes of some groups of threads, of the others together, and of all.
+
+        Args:
+            groups: all of them.
+            shown: whether each thread counts.
+            chosen: those that get a lane.
+            others: those that get one together.
+        """
+        lane_of = np.full(len(groups.lead), -1, np.int32)
+        lane_of[chosen] = np.arange(len(chosen))
+        lane_of[others] = len(chosen)
+        lane = np.where(shown, lane_of[groups.of], -1)
+        rows = np.full((len(lane), SLOTS), -1, np.int32)
+        drawn = np.flatnonzero(lane >= 0)
         activities = np.arange(N_ACTIVITIES, dtype=np.int32)
-        rows[chosen, :N_ACTIVITIES] = np.arange(len(chosen))[:, None] * N_ACTIVITIES + activities
-        rows[others, :N_ACTIVITIES] = len(chosen) * N_ACTIVITIES + activities
+        rows[drawn, :N_ACTIVITIES] = lane[drawn, None] * N_ACTIVITIES + activities
         n_rows = (len(chosen) + 1) * N_ACTIVITIES
-        rows[np.concatenate((chosen, others)), HOLDING] = n_rows
+        rows[drawn, HOLDING] = n_rows
         found = self._sum(rows, n_rows + 1)
         by_lane = found[:-1].reshape(len(chosen) + 1, N_ACTIVITIES, self._count)
+        n_rest = int(np.count_nonzero(lane == len(chosen)))
         each = [
-            self._lane(sums_, 1, self._thread(int(self._view.thread_ids[index])))
-            for sums_, index in zip(by_lane[:-1], chosen, strict=True)
+            self._group_lane(groups, group, sums_)
+            for group, sums_ in zip(chosen.tolist(), by_lane[:-1], strict=True)
         ]
-        n_all = len(chosen) + len(others)
         together = by_lane.sum(axis=0)
-        rest = self._lane(by_lane[-1], len(others)) if len(others) else None
+        rest = self._lane(by_lane[-1], max(1, n_rest)) if len(others) else None
+        if rest is not None:
+            rest = replace(rest, n_threads=len(others))
         held = found[-1]
         gil = self._lane(held[None, :], 1) if held.any() else None
-        return _Drawn(self._lane(together, max(1, n_all)), each, rest, gil)
+        whole = replace(
+            self._lane(together, max(1, len(drawn))), n_threads=len(chosen) + len(others)
+        )
+        return _Drawn(whole, each, rest, gil)
 
-    def _thread(self, thread_id: int) -> Thread:
-        """Return a thread; one without a name if nothing else is known of it."""
-        return self._view.now.threads.get(thread_id) or Thread(thread_id, 0, "")
+    def _group_lane(self, groups: LaneGroups, group: int, by_activity: Floats) -> Lane:
+        ids, threads = self._view.thread_ids, self._view.now.threads
+        lead = int(ids[groups.lead[group]])
+        thread = threads.get(lead) or Thread(lead, 0, "")  # nothing else is known of it
+        if groups.name is None:
+            return self._lane(by_activity, 1, thread)
+        members: list[int] = ids[groups.of == group].tolist()
+        ended = all(each in threads and threads[each].exited for each in members)
+        thread = replace(thread, name=groups.name(thread), exited=ended)
+        at_once_ns = max(float(by_activity.sum(axis=0).max()), float(self.bins.step_ns))
+        lane = self._lane(by_activity, 1, thread, at_once_ns)
+        of = {threads[each].process for each in members if each in threads}
+        return replace(lane, thread_ids=tuple(members), n_processes=len(of))
 
     def overview(self, wanted: Bools | None) -> Lane:
         """Return the time on a CPU, on a scale up to its maximum; beside it, that waiting for one.

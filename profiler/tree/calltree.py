@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..model import Clock, FrameKind, Function, Thread
+from ..model import Clock, FrameKind, Function, Split
 from ..recording.names.table import SymbolTable
 from ..recording.profile.leaves import LeafWeights
 from ..recording.profile.stacks import Trie
@@ -30,7 +30,7 @@ from ..recording.profile.store import Profile
 from .expand import Frames, Group, expand, split_by
 from .frame_filter import ALL_FRAMES, FrameFilter
 from .merge import Lines, merge
-from .own_frames import thread_function
+from .roots import root_functions
 from .shown_frames import ShownFrames, shown_frames
 
 Int32s = npt.NDArray[np.int32]
@@ -71,8 +71,8 @@ def build(
     table: SymbolTable,
     clock: Clock,
     thread_ids: frozenset[int] | None = None,
-    by_thread: bool = False,
     *,
+    split: Split = Split.NONE,
     t0_ns: int | None = None,
     t1_ns: int | None = None,
     count_samples: bool = False,
@@ -86,7 +86,7 @@ def build(
         table: the names known so far; synthetic functions are added to it.
         clock: the clock of the weights.
         thread_ids: only these threads; None for all.
-        by_thread: begin with a frame per thread, "name (tid)".
+        split: what is shown apart.
         t0_ns: start of the time range, CLOCK_MONOTONIC of the target; None for the beginning.
         t1_ns: end of the time range; None for the end.
         count_samples: weights are numbers of stacks taken. The time range is then ignored.
@@ -99,7 +99,7 @@ def build(
         leaves = profile.leaf_weights(clock, thread_ids, t0_ns, t1_ns, holding=frames.only_gil)
     trie = profile.trie()
     leaves = in_kernel(leaves, trie, table)
-    found = frames_of(profile, table, trie, leaves, frames, by_thread)
+    found = frames_of(profile, table, trie, leaves, frames, split)
     return Skeleton(found, table, by_line).tree(found.of_leaf, leaves.weight)
 
 
@@ -109,28 +109,27 @@ def frames_of(
     trie: Trie,
     leaves: LeafWeights,
     frames: FrameFilter,
-    by_thread: bool = False,
+    split: Split = Split.NONE,
 ) -> Frames:
     """Return the frames of leaves, which have the system calls of running threads."""
     shown = shown_frames(profile, table, trie, frames)
-    group_of_leaf, groups = _groups(profile, table, leaves, shown, by_thread)
+    group_of_leaf, groups = _groups(profile, table, leaves, shown, split)
     return expand(leaves, group_of_leaf, groups, trie, shown, table)
 
 
 def _groups(
-    profile: Profile, table: SymbolTable, leaves: LeafWeights, shown: ShownFrames, by_thread: bool
+    profile: Profile, table: SymbolTable, leaves: LeafWeights, shown: ShownFrames, split: Split
 ) -> tuple[Int32s, list[Group]]:
     """Return the group of each leaf, and the groups."""
     groups = [Group()]
     group_of_leaf = np.zeros(len(leaves.node), np.int32)
-    if by_thread:
-        thread_ids = np.unique(leaves.thread_id)
-        group_of_leaf = np.searchsorted(thread_ids, leaves.thread_id).astype(np.int32)
-        threads = profile.threads
-        groups = [
-            Group((table.function_id(thread_function(threads.get(i) or Thread(i, 0, "?"))),))
-            for i in thread_ids.tolist()
-        ]
+    if split is not Split.NONE:
+        thread_ids, place = np.unique(leaves.thread_id, return_inverse=True)
+        number: dict[Function | None, int] = {}
+        found = root_functions(profile, split, thread_ids.tolist())
+        group = np.array([number.setdefault(each, len(number)) for each in found], np.int32)
+        group_of_leaf = group[place]
+        groups = [Group(() if each is None else (table.function_id(each),)) for each in number]
     if shown.has_others:
         own_root = () if shown.other_root < 0 else (shown.other_root,)
         group_of_leaf += len(groups) * shown.is_other[leaves.node].astype(np.int32)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..model import Clock
+from ..model import Clock, Split
 from .frame_filter import ALL_FRAMES, FrameFilter
 
 
@@ -44,12 +44,14 @@ class Selection:
         thread_ids: only these threads; None for all.
         frames: which frames are shown, in which stacks.
         span: only this range of time; None for the whole recording.
+        split: what is shown apart.
     """
 
     clock: Clock = Clock.CPU
     thread_ids: frozenset[int] | None = None
     frames: FrameFilter = ALL_FRAMES
     span: Span | None = None
+    split: Split = Split.NONE
 
     def between(self, start_ns: int, now_ns: int) -> tuple[int | None, int | None]:
         """Return the range of time, as ``Span.between``; (None, None) for the whole recording."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..model import Clock
+from ..model import Clock, Split
 from ..recording.names.table import SymbolTable
 from ..recording.profile.leaves import LeafWeights
 from ..recording.profile.stacks import Trie
@@ -78,15 +78,23 @@ class TreeBuilder:
         trie = profile.trie()
         leaves = in_kernel(leaves, trie, table)
         key = (len(trie.parent), trie.n_addresses, revision, frames)
+        kept = frame = None
+        if selection.split is Split.NONE:  # else the frames are not those of the stacks alone
+            kept, frame = self._find(key, trie, leaves)
+        if kept is not None and frame is not None:
+            return kept.skeleton.tree(frame, leaves.weight)
+        found = frames_of(profile, table, trie, leaves, frames, selection.split)
+        return Skeleton(found, table).tree(found.of_leaf, leaves.weight)
+
+    def _find(
+        self, key: Key, trie: Trie, leaves: LeafWeights
+    ) -> tuple[_Kept | None, npt.NDArray[np.intp] | None]:
+        """Return what is kept of all trees, and the frames of leaves; None for what is not."""
         with self._lock:
             kept = self._kept if self._kept and self._kept.key == key else None
             if kept is None and _PART * len(leaves.node) >= self._n_leaves():
                 kept = self._kept = self._keep(key, trie, leaves)
-        frame = kept.find(leaves) if kept else None
-        if kept is not None and frame is not None:
-            return kept.skeleton.tree(frame, leaves.weight)
-        found = frames_of(profile, table, trie, leaves, frames)
-        return Skeleton(found, table).tree(found.of_leaf, leaves.weight)
+        return kept, kept.find(leaves) if kept else None
 
     def _n_leaves(self) -> int:
         return len(self._profile.leaf_weights(Clock.WALL).node)

@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from flametap.export.request import ExportRequest
+from flametap.model import Split
 
 # Name of the thread with its tid → stack, root first → nanoseconds.
 Sums = dict[str, Counter[tuple[str, ...]]]
@@ -24,7 +25,7 @@ _FRAME = re.compile(r"\t *[0-9a-f]+ (?P<symbol>.+) \((?P<module>[^\s()]+)\)")
 
 def tree_sums(request: ExportRequest) -> Sums:
     """The same of the call tree."""
-    tree = replace(request, by_thread=True).tree()
+    tree = replace(request, selection=replace(request.selection, split=Split.THREAD)).tree()
     paths: list[tuple[str, ...]] = []
     found: Sums = defaultdict(Counter)
     columns = (each.tolist() for each in (tree.parent, tree.function, tree.self_ns))

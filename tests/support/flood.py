@@ -18,7 +18,7 @@ import numpy.typing as npt
 import wire
 from flametap.export import folded, speedscope
 from flametap.export.request import ExportRequest
-from flametap.model import Clock, ThreadState
+from flametap.model import Clock, Split, ThreadState
 from flametap.recording.names.table import SymbolTable
 from flametap.recording.profile.store import Profile
 from flametap.tree.calltree import build
@@ -176,7 +176,7 @@ def main() -> None:
             for batch in decoder.feed(ring.read()):
                 profile.apply(batch)
     stored_bytes = peak_bytes()
-    tree = build(profile, table, Clock.CPU, by_thread=True)
+    tree = build(profile, table, Clock.CPU, split=Split.THREAD)
     profile.thread_infos()
     for write in (folded.write, speedscope.write):
         write(ExportRequest(recorded(profile, table)), _Nowhere())  # type: ignore[arg-type]

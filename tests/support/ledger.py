@@ -20,7 +20,7 @@ from flametap.analysis.views import views_of
 from flametap.capture.live import Capture
 from flametap.export import write_file
 from flametap.export.request import ExportRequest
-from flametap.model import Clock
+from flametap.model import Clock, Split
 from flametap.tree.selection import Selection
 from flametap.web.app import create_app
 from pprof_file import PprofFile
@@ -270,7 +270,7 @@ def of_export(capture: Capture, format_name: str, folder: Path) -> Ledger:
     by_clock = {}
     for clock in Clock:
         path = folder / f"{clock.value}.{format_name}"
-        request = ExportRequest(capture.recording, Selection(clock), by_thread=True)
+        request = ExportRequest(capture.recording, Selection(clock, split=Split.THREAD))
         write_file(str(path), format_name, request)
         by_clock[clock] = READERS[format_name].read(path)
     return Ledger(by_clock)

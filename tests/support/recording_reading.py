@@ -32,7 +32,7 @@ from flametap.cli.top_table import table_lines
 from flametap.errors import InputError
 from flametap.export import FORMATS
 from flametap.export.request import ExportRequest
-from flametap.model import Clock
+from flametap.model import Clock, Split
 from flametap.recording import opened as opening
 from flametap.recording.opened import STORED_BYTES, open_recording
 from flametap.recording.recording import Recording
@@ -214,8 +214,8 @@ def _export(recording: Recording, clock: Clock, chance: int) -> None:
         if chance % DEAR_FORMATS.get(name, 1):
             continue
         file = io.BytesIO()
-        by_thread = clock is Clock.WALL
-        entry.write(ExportRequest(recording, Selection(clock), by_thread, unit), file)
+        split = Split.THREAD if clock is Clock.WALL else Split.NONE
+        entry.write(ExportRequest(recording, Selection(clock, split=split), unit), file)
         if name in JSON_FORMATS:
             json.loads(file.getvalue())
         if name == "folded":

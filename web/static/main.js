@@ -89,7 +89,7 @@ const graph = new Graph(
 );
 const learn = (view) => learnFunctions(view.functions);
 const shaping = new Shaping(() => state, graph, { change, point, learn, wholeNs: () => views.current?.total_ns ?? 0, isHeld: () => freeze.isFrozen });
-const threads = new Threads((chosen) => change({ threads: chosen }));
+const threads = new Threads((chosen) => change({ threads: chosen }), (by) => change({ by, zoom: [] }));
 const languages = new Languages(change);
 const legend = new Legend();
 const functions = new Functions({
@@ -183,7 +183,7 @@ function apply(before) {
     graph.layOut();
     graph.pointAtSelected();
   }
-  if (['range', 'compare', 'threads', 'heat'].some(isOther)) timeline.update();
+  if (['range', 'compare', 'threads', 'heat', 'by'].some(isOther)) timeline.update();
   shaping.update(isOther);
   if (!ASKED.some(isOther)) return;
   showThreads();

@@ -74,7 +74,8 @@ def merged_status(
     spans = [part.between_ns for part in parts]
     duration_ns = max(end for _, end in spans) - min(begin for begin, _ in spans)
     recorded_ns = min(_union_ns(spans), sum(each.recorded_ns for each in states))
-    is_one = n_processes(parts) == 1
+    processes = n_processes(parts)
+    is_one = processes == 1
     begun = [part.begun_s for part in parts if part.begun_s]
     # Weighted by CPU time, which is what it is a rate of.
     cpu_ns = [sum(each.verdict_cpu_ns.values()) for each in states]
@@ -107,6 +108,7 @@ def merged_status(
         symbols=symbols,
         symbols_pending=fitting(sum(each.symbols_pending for each in states)),
         is_final=True,
+        processes=processes,
         notes=[*notes, *_own_notes(parts), *_limits(parts)],
         source=", ".join(dict.fromkeys(each.source for each in states if each.source)),
         clocks=_clocks_of_all(states),

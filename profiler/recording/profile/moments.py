@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ...model import Thread
+from ...model import Process, Thread
 from .cell_keys import Cells
 from .intervals import IntervalMoments, Intervals
 from .lock_states import lock_states
@@ -23,6 +23,8 @@ class Moments(NamedTuple):
     hidden: Sequence[int]  # threads that are not the target's
     start_ns: int
     now_ns: int
+    processes: Mapping[int, Process]  # by ``number``
+    titles: Mapping[int, str]  # what tells each of them from the others
 
 
 def take_moments(
@@ -44,6 +46,8 @@ def take_moments(
         tuple(roster.hidden),
         start_ns,
         intervals.now_ns,
+        dict(roster.processes),
+        roster.titles(),
     )
 
 

@@ -67,10 +67,10 @@ class Roster:
         """
         if len(self.processes) < 2:
             return dict(self.threads)
-        titles = self._titles()
+        titles = self.titles()
         return {key: _titled(each, titles, self.processes) for key, each in self.threads.items()}
 
-    def _titles(self) -> dict[int, str]:
+    def titles(self) -> dict[int, str]:
         """Return what tells each process from all others."""
         found = {number: each.title for number, each in self.processes.items()}
         for more in (lambda each: f" on {each.host}" if each.host else "", _numbered):

@@ -84,6 +84,12 @@ class Profile(Tables):
             return self._roster.titled()
 
     @property
+    def process_titles(self) -> dict[int, str]:
+        """What tells each process from all others, by ``number``: "gunicorn 812"."""
+        with self._lock:
+            return self._roster.titles()
+
+    @property
     def plain_threads(self) -> dict[int, Thread]:
         """The same by the names that they have in their processes."""
         with self._lock:

@@ -6,13 +6,12 @@ import io
 import random
 import re
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 
 from flametap.export import folded
 from flametap.export.request import ExportRequest
-from flametap.model import Clock, Frame, Function
+from flametap.model import Clock, Frame, Function, Split
 from flametap.recording.names.table import SymbolTable
 from flametap.recording.profile.store import Profile
 from flametap.tree.selection import Selection
@@ -39,7 +38,9 @@ def test_folded_text() -> None:
 
 
 def test_folded_by_thread_in_samples() -> None:
-    request = ExportRequest(recorded(*small_profile()), by_thread=True, unit="samples")
+    request = ExportRequest(
+        recorded(*small_profile()), Selection(split=Split.THREAD), unit="samples"
+    )
     assert lines_of(request) == [
         "main (101);[truncated];work 1",
         "main (101);[unattributed] 1",
@@ -81,7 +82,7 @@ def test_without_any_names_modules_and_addresses_stand_in() -> None:
 @pytest.mark.parametrize("clock", Clock)
 def test_sums_equal_the_profiles(clock: Clock) -> None:
     profile, table = random_profile(random.Random(clock.value))
-    request = ExportRequest(recorded(profile, table), Selection(clock), by_thread=True)
+    request = ExportRequest(recorded(profile, table), Selection(clock, split=Split.THREAD))
     threads: Counter[str] = Counter()
     for line in lines_of(request):
         match = re.fullmatch(r"(.*) (\d+)", line)
@@ -95,7 +96,7 @@ def test_sums_equal_the_profiles(clock: Clock) -> None:
             Clock.OFF_CPU: info.off_cpu_ns,
         }[clock]
         assert abs(threads[f"{info.name} ({info.tid})"] - exact / 1000) <= 1
-    merged = lines_of(replace(request, by_thread=False))
+    merged = lines_of(request.without_roots())
     assert sum(int(line.rsplit(" ", 1)[1]) for line in merged) == threads.total()
 
 

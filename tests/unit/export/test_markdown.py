@@ -12,7 +12,7 @@ import pytest
 
 from flametap.export import markdown
 from flametap.export.request import ExportRequest
-from flametap.model import Clock, Frame, Function, Status
+from flametap.model import Clock, Frame, Function, Split, Status
 from flametap.recording.names.table import SymbolTable
 from flametap.recording.profile.store import Profile
 from flametap.tree.selection import Selection
@@ -47,7 +47,7 @@ def rows(lines: list[str], heading: str) -> list[tuple[str, str, str, str]]:
 @pytest.mark.parametrize("unit", ["time", "samples"])
 def test_tables_are_the_heaviest_functions(unit: str) -> None:
     recording = recorded(*random_profile(random.Random(unit)))
-    request = ExportRequest(recording, Selection(Clock.WALL), unit=unit, by_thread=True)
+    request = ExportRequest(recording, Selection(Clock.WALL, split=Split.THREAD), unit=unit)
     own: Counter[Function] = Counter()
     total: Counter[Function] = Counter()
     stacks = stacks_of_tree(ExportRequest(recording, Selection(Clock.WALL), unit=unit).tree())

@@ -17,7 +17,7 @@ from flametap import export
 from flametap.errors import OutputError, UsageError
 from flametap.export import Format, format_for, write_file
 from flametap.export.request import ExportRequest
-from flametap.model import Clock
+from flametap.model import Clock, Split
 from flametap.tree.selection import EVERYTHING, Selection
 from profiles import small_profile
 from recordings import recorded
@@ -87,7 +87,7 @@ def test_file_is_not_compressed_in_two_ways() -> None:
 def test_file_is_written_and_nothing_else_left(tmp_path: Path) -> None:
     path = tmp_path / "out.folded"
     path.write_text("what was there before")
-    write_file(str(path), "folded", request_of(Selection(Clock.WALL), by_thread=True))
+    write_file(str(path), "folded", request_of(Selection(Clock.WALL, split=Split.THREAD)))
     assert "pool:1 (102);main;epoll_wait;[epoll_wait] 5000" in path.read_text("utf-8")
     assert os.listdir(tmp_path) == ["out.folded"]
     mask = os.umask(0)

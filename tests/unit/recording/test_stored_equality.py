@@ -16,7 +16,7 @@ import pytest
 from flametap.analysis.views import views_of
 from flametap.export import FORMATS
 from flametap.export.request import ExportRequest
-from flametap.model import Clock
+from flametap.model import Clock, Split
 from flametap.recording import opened
 from flametap.recording.opened import open_recording
 from flametap.recording.profile.lock_intervals import MIN_STEP_NS
@@ -159,14 +159,14 @@ def test_overview_of_all_threads_is_the_same(made: Pair) -> None:
 
 
 @pytest.mark.parametrize("name", ["folded", "speedscope", "firefox"])
-@pytest.mark.parametrize("by_thread", [False, True])
-def test_exports_of_a_part_are_the_same(python: Pair, name: str, by_thread: bool) -> None:
+@pytest.mark.parametrize("split", [Split.NONE, Split.THREAD])
+def test_exports_of_a_part_are_the_same(python: Pair, name: str, split: Split) -> None:
     for span in (None, *spans(python[0])):
         written = []
         for recording in python:
             file = io.BytesIO()
-            selection = Selection(Clock.WALL, span=span)
-            FORMATS[name].write(ExportRequest(recording, selection, by_thread, "time"), file)
+            selection = Selection(Clock.WALL, span=span, split=split)
+            FORMATS[name].write(ExportRequest(recording, selection), file)
             written.append(file.getvalue())
         if name == "folded":
             assert sorted(written[0].splitlines()) == sorted(written[1].splitlines())

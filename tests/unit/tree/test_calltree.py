@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import wire
-from flametap.model import Clock, Frame, FrameKind, Function
+from flametap.model import Clock, Frame, FrameKind, Function, Split
 from flametap.recording.names.table import SymbolTable
 from flametap.recording.profile.store import Profile
 from flametap.tree import calltree, own_frames
@@ -105,7 +105,7 @@ def test_some_threads_only() -> None:
 
 def test_by_thread_each_thread_has_a_root_frame() -> None:
     profile, table = small_profile()
-    tree = calltree.build(profile, table, Clock.CPU, by_thread=True)
+    tree = calltree.build(profile, table, Clock.CPU, split=Split.THREAD)
     check_shape(tree)
     roots = {
         tree.functions[int(tree.function[i])].name: int(tree.total_ns[i])
@@ -162,8 +162,8 @@ def test_counting_samples() -> None:
 
 
 def test_empty_profile_is_a_root() -> None:
-    for by_thread in (False, True):
-        tree = calltree.build(Profile(), SymbolTable(), Clock.WALL, by_thread=by_thread)
+    for split in Split:
+        tree = calltree.build(Profile(), SymbolTable(), Clock.WALL, split=split)
         check_shape(tree)
         assert tree.total_ns.tolist() == [0]
 
@@ -199,7 +199,7 @@ def test_two_threads_with_one_tid_have_two_roots() -> None:
         threads=[thread(3, 101, "main")],
         intervals=[interval(3, 1, 2_000_000, 5, 5)],
     )
-    tree = calltree.build(profile, table, Clock.CPU, by_thread=True)
+    tree = calltree.build(profile, table, Clock.CPU, split=Split.THREAD)
     names = [tree.functions[int(tree.function[i])].name for i in np.flatnonzero(tree.depth == 1)]
     assert names == ["main (101)", "main (101)", "pool;1 (102)"]
 
@@ -209,7 +209,8 @@ def test_random_profile_gives_the_naive_tree(seed: int) -> None:
     profile, table = random_profile(random.Random(seed))
     for clock in Clock:
         for by_thread in (False, True):
-            tree = calltree.build(profile, table, clock, by_thread=by_thread)
+            split = Split.THREAD if by_thread else Split.NONE
+            tree = calltree.build(profile, table, clock, split=split)
             check_shape(tree)
             assert stacks_of_tree(tree) == naive_stacks(profile, table, clock, by_thread)
             assert tree.total_ns[0] == profile.total_ns(clock)

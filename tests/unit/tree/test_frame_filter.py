@@ -11,7 +11,7 @@ import wire
 from flametap.code.function_weights import line_weights, places
 from flametap.code.module_shares import module_shares
 from flametap.code.node_weights import node_weights
-from flametap.model import MANAGED, Clock, Frame, FrameKind, Function
+from flametap.model import MANAGED, Clock, Frame, FrameKind, Function, Split
 from flametap.recording.names.table import GUESS
 from flametap.recording.profile.stacks import ROOT, TRUNCATED
 from flametap.recording.profile.store import Profile
@@ -94,7 +94,7 @@ def test_native_only() -> None:
 
 
 def test_by_thread_each_stack_is_below_its_thread() -> None:
-    tree = calltree.build(*python_profile(), Clock.CPU, by_thread=True, frames=PYTHON)
+    tree = calltree.build(*python_profile(), Clock.CPU, split=Split.THREAD, frames=PYTHON)
     found = {
         tuple(function.name for function in path): ns for path, ns in stacks_of_tree(tree).items()
     }

@@ -57,6 +57,7 @@ const FIELDS = {
   compare: { ...matching(COMPARE), shapes: true, isStep: true }, // another range, or all the rest
   scale: { ...oneOf('share', 'time'), shapes: true }, // by which a comparison goes
   widthOf: { ...oneOf('here', 'both'), key: 'width_of', shapes: true }, // the width of its boxes
+  by: { ...oneOf('', 'program', 'process', 'thread'), counts: true, isStep: true }, // what stacks begin with
   plumbing: { ...flag(), counts: true, isStep: true }, // show the interpreter's own functions, too
   gil: { ...flag(), counts: true, isStep: true }, // count only the time in which a thread holds the GIL
   range: { ...matching(RANGE), counts: true, isStep: true }, // START-END since the start, or lastN: milliseconds

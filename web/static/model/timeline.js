@@ -231,7 +231,8 @@ export class Lanes {
   }
 
   /** Returns the name of a lane's thread; with its number if others are called the same. */
-  label({ name, tid }) {
+  label({ name, tid, thread_ids: ids = [], processes }) {
+    if (ids.length) return processes > 1 ? `${name || 'process'} × ${processes}` : name || 'process';
     if (!name) return `thread ${tid}`;
     return this.lanes.some((other) => other.name === name && other.tid !== tid) ? `${name} ${tid}` : name;
   }

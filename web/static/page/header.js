@@ -2,7 +2,7 @@
 
 import { setPaused } from '../server/connection.js';
 import { byId, icon, setText } from './dom.js';
-import { formatElapsed, formatPlural, formatRate, targetName } from '../model/format.js';
+import { formatCount, formatElapsed, formatPlural, formatRate, targetName } from '../model/format.js';
 
 const STATE_TEXT = {
   connecting: 'Connecting', // no status has arrived yet
@@ -15,6 +15,12 @@ const STATE_TEXT = {
 };
 
 const STOPPED = 'stopped'; // by the user, or as the time asked for was over: no news
+
+/** Returns which processes it is of: "pid 812", "pid 812 + 3 more". */
+function describeProcesses({ pid, processes }) {
+  if (!(processes > 1)) return pid ? `pid ${pid}` : '';
+  return pid ? `pid ${pid} + ${formatCount(processes - 1)} more` : `${formatCount(processes)} processes`;
+}
 
 export class Header {
   /** @param on {changed(), failed(message)} */
@@ -40,7 +46,7 @@ export class Header {
     setText(byId('program'), name);
     byId('program').title = status.command;
     // A recording that was merged from several processes has no process id.
-    setText(byId('pid'), status.pid ? `pid ${status.pid}` : '');
+    setText(byId('pid'), describeProcesses(status));
     const file = document.getElementById('files-name')?.textContent; // of one recording among others
     const parts = [file, status.pid ? `${name} (${status.pid})` : name, 'flametap'];
     document.title = parts.filter(Boolean).join(' · ');

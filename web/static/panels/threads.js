@@ -1,7 +1,7 @@
 // The thread selector: a button, and a list of threads below it. The server sends the part of the list that
 // is in sight, as there may be thousands.
 
-import { bar, byId, h, setText } from '../page/dom.js';
+import { bar, byId, choice, h, setText } from '../page/dom.js';
 import { rem } from '../page/appearance.js';
 import { describeGil, describeWait } from '../model/explain.js';
 import { formatCount, formatPlural, formatShare } from '../model/format.js';
@@ -18,9 +18,13 @@ const TYPING_GAP_MS = 150;
 const SCROLL_GAP_MS = 60;
 
 export class Threads {
-  /** @param onChoose called with the chosen thread ids, ascending; none means all */
-  constructor(onChoose) {
+  /**
+   * @param onChoose called with the chosen thread ids, ascending; none means all
+   * @param onSplit called with what is to be shown apart: "" for nothing, "program", "process", "thread"
+   */
+  constructor(onChoose, onSplit) {
     this.onChoose = onChoose;
+    this.showBy = choice(byId('by'), onSplit);
     this.button = byId('threads-button');
     this.label = byId('threads-label');
     this.panel = byId('threads-panel');
@@ -86,10 +90,13 @@ export class Threads {
   }
 
   /** @param status model.Status; the last one if it is missing */
-  update(count, chosen, { clock, range }, status = this.status) {
+  update(count, chosen, { clock, range, by }, status = this.status) {
     const isOther = clock !== this.clock || range !== this.range;
     Object.assign(this, { count, chosen, clock, range, status, isChosen: new Set(chosen) });
     this.showLabel();
+    this.showBy(by);
+    byId('threads-by').hidden = count < 2;
+    for (const each of byId('by').querySelectorAll('.several')) each.hidden = !(status?.processes > 1);
     if (this.panel.hidden) return;
     this.list.draw();
     this.showHead();

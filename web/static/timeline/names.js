@@ -7,10 +7,11 @@ import { isReport } from '../server/connection.js';
 const context = document.createElement('canvas').getContext('2d');
 
 export class LaneNames {
-  /** @param onChoose called with a thread id */
+  /** @param onChoose called with thread ids */
   constructor(element, onChoose) {
     Object.assign(this, { element, onChoose });
     this.items = new Map(); // key of a row → its element
+    this.ids = new Map(); // the same → its threads, which may become more
   }
 
   /** @param rows of the timeline: {kind, id, label, top, height, lane}; @param chosen thread ids */
@@ -20,6 +21,7 @@ export class LaneNames {
     for (const row of rows) {
       const key = row.kind === 'thread' ? row.id : row.kind;
       kept.add(key);
+      this.ids.set(key, row.ids);
       let item = this.items.get(key);
       if (!item) {
         item = this.make(row);
@@ -33,7 +35,9 @@ export class LaneNames {
       setText(item.firstChild, fit(row.label));
       item.title = row.title ?? '';
       if (row.kind === 'thread') {
-        item.title = `${row.label} (${row.lane.tid})${row.lane.exited ? ', ended' : ''}${isReport ? '' : ': show only this thread'}`;
+        const what = row.lane.thread_ids.length ? '' : ` (${row.lane.tid})`;
+        const only = isReport ? '' : `: show only ${what ? 'this thread' : 'this'}`;
+        item.title = `${row.label}${what}${row.lane.exited ? ', ended' : ''}${only}`;
         if (item.tagName === 'BUTTON') item.setAttribute('aria-label', row.label);
         item.classList.toggle('has-exited', row.lane.exited === true);
       }
@@ -58,7 +62,7 @@ export class LaneNames {
     const text = h('span', {});
     if (row.kind !== 'thread' || isReport) return h('div', { class: `timeline-name is-${row.kind}` }, text);
     const name = h('button', { class: 'timeline-name', type: 'button', 'aria-pressed': 'false' }, text);
-    name.addEventListener('click', () => this.onChoose(row.id));
+    name.addEventListener('click', () => this.onChoose(this.ids.get(row.id)));
     return name;
   }
 
@@ -66,7 +70,8 @@ export class LaneNames {
   choose(chosen) {
     this.element.classList.toggle('has-chosen', chosen.length > 0);
     for (const [key, item] of this.items) {
-      if (item.tagName === 'BUTTON') item.setAttribute('aria-pressed', String(chosen.includes(key)));
+      const ids = this.ids.get(key) ?? [];
+      if (item.tagName === 'BUTTON') item.setAttribute('aria-pressed', String(ids.length > 0 && ids.every((id) => chosen.includes(id))));
     }
   }
 }

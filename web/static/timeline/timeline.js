@@ -24,6 +24,8 @@ import {
 
 const BIN_PX = 2;
 const OVERVIEW_BINS = 400; // wide enough for some samples each: bursts stand out, not noise
+const LANE_NAMES = { thread: 'threads', process: 'processes', program: 'programs' };
+const MOST_PROCESSES = 12; // with a lane each
 const LANES = { small: 4, open: 16 };
 const STORED = 'flametap.timeline';
 const FOLLOWS = 0.002; // a shown time that ends so near to the end, as a share of it, follows the recording
@@ -48,7 +50,7 @@ export class Timeline {
     this.plot = byId('timeline-plot');
     this.readout = new Readout(byId('timeline-text'), byId('timeline-legend'));
     this.painter = new TimePainter(byId('timeline-lanes'), byId('timeline-marks'));
-    this.names = new LaneNames(byId('timeline-names'), (id) => this.chooseThread(id));
+    this.names = new LaneNames(byId('timeline-names'), (ids) => this.chooseThreads(ids));
     this.lanes = null;
     this.measures = measures();
     this.isFinal = false;
@@ -95,8 +97,18 @@ export class Timeline {
     if (status.is_final && !this.isFinal) this.feed.forget();
     this.isFinal = status.is_final;
     this.startedS = status.started_s;
+    this.processes = status.processes;
+    if (this.split !== this.shownSplit) this.feed.request();
+    this.shownSplit = this.split;
     this.feed.news(status.revision);
     this.heat.news();
+  }
+
+  /** What has a lane: of many processes each one, or each program, unless something else is shown apart. */
+  get split() {
+    const { by } = this.getState();
+    if (!(this.processes > 1)) return 'thread';
+    return by || (this.processes > MOST_PROCESSES ? 'program' : 'process');
   }
 
   get nLanes() {
@@ -112,8 +124,9 @@ export class Timeline {
     if (this.shown) query.set('to', Math.ceil(this.shown.to));
     if (this.page) query.set('skip', this.page * this.nLanes);
     if (this.size === 'open') query.set('idle', '1');
+    query.set('split', this.split);
     const threads = this.getState().threads.filter(Number.isInteger); // names are found by the server
-    if (threads.length) query.set('also', threads.slice(0, 8).join(','));
+    if (threads.length && this.split === 'thread') query.set('also', threads.slice(0, 8).join(','));
     return { query, to: this.shown?.to ?? null, bins };
   }
 
@@ -144,8 +157,9 @@ export class Timeline {
     const { range, threads } = this.getState();
     if (!range || range.startsWith('last')) this.rolling = range;
     this.names.choose(threads);
-    const isKnown = !threads.length || threads.every((id) => this.lanes?.ids.includes(id));
-    if (!isKnown) this.feed.request();
+    const isKnown = !threads.length || this.split !== 'thread' || threads.every((id) => this.lanes?.ids.includes(id));
+    if (!isKnown || this.split !== this.shownSplit) this.feed.request();
+    this.shownSplit = this.split;
     if (String(threads) !== this.chosen) this.heat.request();
     this.chosen = String(threads);
     this.heat.open(this.getState().heat);
@@ -157,9 +171,9 @@ export class Timeline {
     this.on.change({ range });
   }
 
-  chooseThread(id) {
+  chooseThreads(ids) {
     const { threads } = this.getState();
-    this.on.change({ threads: threads.length === 1 && threads[0] === id ? [] : [id] });
+    this.on.change({ threads: String(threads) === String(ids) ? [] : ids });
   }
 
   goLive() {
@@ -319,7 +333,10 @@ export class Timeline {
       found.push({ bins: lanes.bins, top, height: this.measures.lane.height, ...row });
       top += this.measures.lane.height + this.measures.lane.gap;
     };
-    for (const lane of lanes.lanes) add({ kind: 'thread', lane, id: lane.thread_id, label: lanes.label(lane) });
+    for (const lane of lanes.lanes) {
+      const ids = lane.thread_ids.length ? lane.thread_ids : [lane.thread_id];
+      add({ kind: 'thread', lane, id: lane.thread_id, ids, label: lanes.label(lane) });
+    }
     if (lanes.rest) {
       const count = lanes.rest.threads;
       add({ kind: 'rest', lane: lanes.rest, label: `${count} other${count === 1 ? '' : 's'}` });
@@ -371,7 +388,7 @@ export class Timeline {
     const size = byId('timeline-size');
     size.hidden = !canGrow;
     size.setAttribute('aria-expanded', String(isOpen));
-    setText(byId('timeline-size-text'), isOpen ? 'Fewer threads' : `${threads} threads`);
+    setText(byId('timeline-size-text'), isOpen ? 'Fewer lanes' : `${threads} ${LANE_NAMES[this.split]}`);
     const hasPages = isOpen && threads > LANES.open + 1;
     byId('timeline-pages').hidden = !hasPages;
     byId('timeline-fewer').disabled = this.page === 0;

@@ -9,6 +9,7 @@ test('the hash holds the state, and nothing when all is as at the start', () => 
   const some = {
     clock: 'off-cpu',
     beside: true,
+    by: 'process',
     threads: [2, 3, 17, 18, 19],
     zoom: [5, 0, 5],
     run: '7-12',
