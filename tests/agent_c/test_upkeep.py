@@ -151,9 +151,9 @@ def test_many_idle_threads_take_turns(
 
 def test_thread_that_shares_a_cpu_has_not_stood_still(cases: dict[str, list[int]]) -> None:
     before_ns, longest_ns, after_ns = cases["longest_run"]
-    # Of three threads each runs a third; with its waits that is all. Between two of its clocks,
-    # which are read one after another, it may wait, too.
-    assert 0.9 * before_ns - (after_ns - before_ns) <= longest_ns
+    # Of three threads each runs a third; with its waits that is all but what a hypervisor takes.
+    # Less than half would be taken for a stop. Between two of its clocks it may wait, too.
+    assert 0.6 * before_ns - (after_ns - before_ns) <= longest_ns
     assert longest_ns <= 1.1 * after_ns
 
 
