@@ -46,7 +46,7 @@ class Recorder(Protocol):
         """
         ...
 
-    def count(self, name: str, elapsed_ns: int, cpu_ns: int) -> None:
+    def count(self, pid: int, name: str, elapsed_ns: int, cpu_ns: int) -> None:
         """Count the CPU time of a process that was not attached to."""
         ...
 
@@ -221,7 +221,7 @@ class Family:
                     missed = member
             if missed is not None:
                 used_ns = max(0, each.cpu_ns - missed.before_ns)
-                self._recorder.count(each.name, each.elapsed_ns, used_ns)
+                self._recorder.count(each.tid, each.name, each.elapsed_ns, used_ns)
             elif each.tid in self._attached:
                 self._recorder.settle(each.tid, each.cpu_ns)
             elif member is not None and now_s - heard_s < UNDECIDED_S:

@@ -5,21 +5,27 @@ A ``Capture`` has one. Its pump reads them and calls ``end``; the thread of the 
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ..errors import UsageError
 from ..inject.nursery import Nursery
 from ..inject.process import InjectorProcess
-from ..recording.unsampled import Unsampled
+from ..recording.unsampled import NOT_SAMPLED, Sampled, Unsampled
 from ..safety import preflight
 from .attached import REPLACED, Attached, Shared
 from .births import NoBirths, births
 from .capture_options import CaptureOptions
 from .end_reasons import STOPPED
 from .family import Family
+
+if TYPE_CHECKING:
+    # It takes some time to import, so it is imported while the attach is under way.
+    from ..perf.sampler import PerfSampler
 
 
 class Group:
@@ -52,14 +58,18 @@ class Group:
         self.all: list[Attached] = [Attached(pid, 0, shared, options, injector)]
         self.is_paused = False
         self._shared, self._nursery = shared, nursery
-        self.unsampled = Unsampled(shared.profile, shared.names, shared.numbers, self._new_number)
+        self.unsampled = Unsampled(
+            *(shared.profile, shared.names, shared.numbers, self._new_number),
+            lambda: self.main.symbolizer,
+        )
+        self._perf: PerfSampler | None = None
         self._n_processes = 1
         self._n_ended = 0
         self._is_over = False
         self._closing: list[threading.Thread] = []
         self._family: Family | None = None
         self._ends_with_first = False
-        self._settled: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
+        self._settled: queue.SimpleQueue[tuple[int, int, Sampled]] = queue.SimpleQueue()
         self._lock = threading.Lock()
 
     @property
@@ -109,8 +119,14 @@ class Group:
 
     def start(self) -> None:
         """Begin to follow. The first process has been attached to."""
-        if self._family is not None:
-            self._family.start()
+        if self._family is None:
+            return
+        if self._ends_with_first:  # we have started it, and it waits for us
+            from ..perf.sampler import PerfSampler
+
+            with contextlib.suppress(OSError):  # where it is not allowed
+                self._perf = PerfSampler(self.pid)
+        self._family.start()
 
     def attach(self, pid: int, parent: int = -1, before_ns: int | None = None) -> int:
         """Attach to one more process. Any thread may call, several at a time.
@@ -146,17 +162,22 @@ class Group:
             recorded_ns = self._cpu_by_process()
             attached.early_ns -= sum(each.early_ns + recorded_ns[each.number] for each in former)
         if before_ns is not None:
-            self.unsampled.add_early(attached.process(), attached.early_ns - before_ns)
+            process, sampled = attached.process(), NOT_SAMPLED
+            if self._perf is not None:
+                sampled = self._perf.hand_over(pid, process.first_seen_ns)
+            self.unsampled.add_early(process, attached.early_ns - before_ns, sampled)
         self._shared.wake.set()
         return number
 
-    def count(self, name: str, elapsed_ns: int, cpu_ns: int) -> None:
+    def count(self, pid: int, name: str, elapsed_ns: int, cpu_ns: int) -> None:
         """Count the CPU time of a process that was not attached to. Any thread may call."""
-        self.unsampled.add_short(name, elapsed_ns, cpu_ns)
+        sampled = self._perf.take(pid) if self._perf else NOT_SAMPLED
+        self.unsampled.add_short(name, elapsed_ns, cpu_ns, sampled)
 
     def settle(self, pid: int, cpu_ns: int) -> None:
         """Take note of what the first thread of a process has used in all. Any thread may call."""
-        self._settled.put((pid, cpu_ns))
+        sampled = self._perf.take(pid) if self._perf else NOT_SAMPLED
+        self._settled.put((pid, cpu_ns, sampled))
 
     def _settle(self) -> None:
         """Add what processes have used that have ended, and nobody has seen.
@@ -165,12 +186,12 @@ class Group:
         """
         recorded_ns = self._cpu_by_process()
         while not self._settled.empty():
-            pid, cpu_ns = self._settled.get()
+            pid, cpu_ns, sampled = self._settled.get()
             programs = [each for each in self.all if each.pid == pid]
             threads = [each for one in programs for each in one.threads().values() if each.tid]
             if programs and {each.tid for each in threads} <= {pid}:
                 known_ns = sum(each.early_ns + recorded_ns[each.number] for each in programs)
-                self.unsampled.add_late(programs[-1].process(), cpu_ns - known_ns)
+                self.unsampled.add_late(programs[-1].process(), cpu_ns - known_ns, sampled)
 
     def _cpu_by_process(self) -> Counter[int]:
         """Return the CPU time that the agents have recorded of each process, by its number."""
@@ -207,6 +228,11 @@ class Group:
         """Attach to nobody any more. Attaches that are under way end before. Idempotent."""
         if self._family is not None:
             self._family.close()
+        if self._perf is not None:
+            self._perf.close()
+            # Where the kernel does not tell what has ended, or what goes on could not be entered.
+            for name, sampled in self._perf.rest({each.pid for each in self.all}):
+                self.unsampled.add_short(name, 0, sampled.cpu_ns, sampled)
 
     def stop(self, among: Sequence[Attached]) -> None:
         """Stop sampling; the last of what was sampled can be read then."""

@@ -198,7 +198,9 @@ class Capture:
         verdict_cpu_ns = verdicts.native
         seen_cpu_ns = sum(verdict_cpu_ns.values()) - verdict_cpu_ns.get(Verdict.NO_STACK.name, 0)
         asked_hz = self.options.rate_hz
-        rates = Rates.of(asked_hz, counters, self.profile.cpu_samples, seen_cpu_ns)
+        unsampled = self._group.unsampled  # the kernel's samples are no work of the agents
+        n_samples = self.profile.cpu_samples - unsampled.n_samples
+        rates = Rates.of(asked_hz, counters, n_samples, seen_cpu_ns - unsampled.sampled_ns)
         lowered = counters.get("budget_lowered", 0)
         compared: list[str] = []
         if self.symbolizers.is_idle:

@@ -1,8 +1,8 @@
-"""Add CPU time that was used where nothing was sampled: of processes before they were attached to,
-and of those that ended before.
+"""Add CPU time that was used where no agent was: of processes before they were attached to, and of
+those that ended before.
 
-So the recording has the CPU time of all. It has no stack: a function that says why, with the
-program's name, stands for it.
+So the recording has the CPU time of all. Where the kernel has sampled them, a part has stacks. For
+the rest stands a function that says why there is none, with the program's name.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ from __future__ import annotations
 import queue
 import time
 from collections import Counter
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
-from ..model import Frame, FrameKind, Function, Process, ThreadState, Verdict
+from ..model import Frame, FrameKind, Function, Module, Process, RawFrame, ThreadState, Verdict
 from ..wire.abi import FRAME_KIND_MODULE, FRAME_KIND_SHIFT, FRAME_MODULE_SHIFT
-from ..wire.events import INTERVAL_DTYPE, Batch, ThreadUpdate, Trace
+from ..wire.events import INTERVAL_DTYPE, Batch, ModuleUpdate, ThreadUpdate, Trace
 from .names.table import SymbolTable
 from .numbers import Numbers
 from .profile.store import Profile
@@ -29,12 +30,74 @@ COUNTERS = {EARLY: "unattributed_early_ns", SHORT: "unattributed_short_ns"}
 LEAST_NS = 1_000_000
 
 
+class Place(NamedTuple):
+    """Code in a file. Of a caller, ``file_addr`` is in its call."""
+
+    path: str
+    build_id: str
+    file_addr: int
+
+
+class Stack(NamedTuple):
+    """A stack, leaf first."""
+
+    places: tuple[Place, ...]
+    verdict: Verdict
+
+
+class Seen(NamedTuple):
+    """A sample of a process: one of its threads was on a CPU."""
+
+    time_ns: int
+    stack: Stack
+
+
+class Sampled(NamedTuple):
+    """What the kernel has seen of a process; each sample stands for so much CPU time."""
+
+    seen: Sequence[Seen] = ()
+    period_ns: int = 0
+
+    @property
+    def cpu_ns(self) -> int:
+        """What all samples stand for."""
+        return len(self.seen) * self.period_ns
+
+    def at_most(self, cpu_ns: int) -> Sampled:
+        """Return as many of the samples as some CPU time has room for."""
+        return self._replace(seen=self.seen[: cpu_ns // self.period_ns]) if self.seen else self
+
+
+NOT_SAMPLED = Sampled()
+
+
+class Namer(Protocol):
+    """Finds the names of addresses in files; see ``Symbolizer``."""
+
+    def add_module(self, module: Module) -> None: ...
+
+    def submit_many(self, addresses: Iterable[tuple[int, RawFrame]], seen_ns: int = 0) -> None: ...
+
+    def submit_calls(self, module_id: Any, *pairs: Any) -> None: ...
+
+    def submit_leaves(self, leaves: Iterable[tuple[int, RawFrame]]) -> None: ...
+
+
 class _Used(NamedTuple):
     process: int  # -1 for one that was not attached to
     program: str
     why: str
     until_ns: int
     cpu_ns: int
+    sampled: Sampled = NOT_SAMPLED
+
+    @property
+    def rest_ns(self) -> int:
+        """The CPU time without a stack.
+
+        The kernel may tell the time of the first thread only; the samples are of all.
+        """
+        return max(0, self.cpu_ns - self.sampled.cpu_ns)
 
 
 class Unsampled:
@@ -45,6 +108,11 @@ class Unsampled:
         names: those of the recording.
         numbers: those of the recording.
         new_process: returns a new ``Process.number``.
+        namer: finds the names of its stacks.
+
+    Attributes:
+        n_samples: the kernel's samples that were added …
+        sampled_ns: … and the CPU time that they stand for.
     """
 
     def __init__(
@@ -53,37 +121,45 @@ class Unsampled:
         names: SymbolTable,
         numbers: Numbers,
         new_process: Callable[[], int],
+        namer: Callable[[], Namer | None] = lambda: None,
     ) -> None:
         self._profile, self._names = profile, names
         self._numbers, self._new_process = numbers, new_process
         self._used: queue.SimpleQueue[_Used] = queue.SimpleQueue()
         self._threads: dict[tuple[int, str], tuple[int, int]] = {}  # number, first seen
-        self._traces: dict[str, int] = {}  # by function
+        self._namer = namer
+        self._traces: dict[str | Stack, int] = {}  # by function, or by stack
         self._times: Counter[str] = Counter()
         self._added_ns: Counter[str] = Counter()
         self._module = 0
         self._short = -1
+        self.n_samples = self.sampled_ns = 0
 
-    def add_early(self, process: Process, cpu_ns: int) -> None:
-        """Add what a process had used before it was sampled, nanoseconds."""
+    def add_early(self, process: Process, cpu_ns: int, sampled: Sampled = NOT_SAMPLED) -> None:
+        """Add what a process had used before an agent came, nanoseconds."""
         if cpu_ns > 0:
             until_ns = process.first_seen_ns
-            self._used.put(_Used(process.number, process.program, EARLY, until_ns, cpu_ns))
+            sampled = sampled.at_most(cpu_ns)
+            used = _Used(process.number, process.program, EARLY, until_ns, cpu_ns, sampled)
+            self._used.put(used)
 
-    def add_late(self, process: Process, cpu_ns: int) -> None:
+    def add_late(self, process: Process, cpu_ns: int, sampled: Sampled = NOT_SAMPLED) -> None:
         """Add what a process had used when it ended, and nobody has seen, nanoseconds."""
         if cpu_ns > LEAST_NS:
             until_ns = time.monotonic_ns()
-            self._used.put(_Used(process.number, process.program, LATE, until_ns, cpu_ns))
+            sampled = sampled.at_most(cpu_ns)
+            self._used.put(_Used(process.number, process.program, LATE, until_ns, cpu_ns, sampled))
 
-    def add_short(self, name: str, elapsed_ns: int, cpu_ns: int) -> None:
+    def add_short(
+        self, name: str, elapsed_ns: int, cpu_ns: int, sampled: Sampled = NOT_SAMPLED
+    ) -> None:
         """Add what a process used in all that has just ended, nanoseconds."""
         self._times[name] += 1
         used_ns = min(cpu_ns, elapsed_ns or cpu_ns)
-        self._used.put(_Used(-1, name, SHORT, time.monotonic_ns(), used_ns))
+        self._used.put(_Used(-1, name, SHORT, time.monotonic_ns(), used_ns, sampled))
 
     def counters(self) -> dict[str, int]:
-        """Return the CPU time that was added so far, by reason, nanoseconds."""
+        """Return the CPU time without a stack that was added so far, by reason, nanoseconds."""
         return {name: self._added_ns[why] for why, name in COUNTERS.items() if self._added_ns[why]}
 
     def apply(self) -> None:
@@ -95,14 +171,17 @@ class Unsampled:
             self._apply(used)
 
     def _apply(self, used: _Used) -> None:
-        self._added_ns[used.why] += used.cpu_ns
+        self._added_ns[used.why] += used.rest_ns
+        self.n_samples += len(used.sampled.seen)
+        self.sampled_ns += used.sampled.cpu_ns
         process, thread_name, is_short = used.process, f"[{used.why}]", used.process < 0
         if is_short:
             if self._short < 0:
                 self._short = self._new_process()
                 self._profile.add_process(Process(self._short, 0, f"[{SHORT}]", ""))
             process, thread_name = self._short, f"{used.program} × {self._times[used.program]:,}"
-        start_ns = max(1, used.until_ns - used.cpu_ns)
+        rows, new = self._rows(used)
+        start_ns = int(rows["t0_ns"].min()) if len(rows) else used.until_ns
         key = process, used.program + used.why
         if key not in self._threads:
             self._threads[key] = self._numbers.next_thread(), start_ns
@@ -110,25 +189,78 @@ class Unsampled:
         thread = ThreadUpdate(
             number, 0, thread_name, first_ns, exited=True, hidden=False, signals_blocked=False
         )
-        traces, trace_id = self._trace(f"[{used.why}: {used.program}]")
-        rows = np.zeros(1, INTERVAL_DTYPE)
-        rows["t0_ns"], rows["wall_ns"], rows["cpu_ns"] = start_ns, used.cpu_ns, used.cpu_ns
-        rows["thread_id"], rows["trace_id"] = number, trace_id
-        rows["state"] = ThreadState.RUNNING
-        self._profile.apply(Batch(0, used.until_ns, [], [thread], [], traces, rows), process)
-        if traces:
-            news = self._profile.news(self._numbers.passed_on)
-            self._numbers.passed_on = news.mark
-            function = Function(f"[{used.why}: {used.program}]", "", kind=FrameKind.SYNTHETIC)
-            for address_id, _ in news.addresses:
-                self._names.set(address_id, [Frame(function)])
+        rows["thread_id"], rows["state"] = number, ThreadState.RUNNING
+        batch = Batch(0, used.until_ns, new.modules, [thread], [], new.traces, rows)
+        self._profile.apply(batch, process)
+        if new.traces:
+            self._name([each.module for each in new.modules], f"[{used.why}: {used.program}]")
 
-    def _trace(self, function: str) -> tuple[list[Trace], int]:
-        """Return the number of what stands for a function, and what is new of it."""
-        if function in self._traces:
-            return [], self._traces[function]
-        self._module = self._module or self._numbers.next_module()
-        number = self._traces[function] = self._numbers.next_trace()
-        place = self._module << FRAME_MODULE_SHIFT | len(self._traces)
-        frames = np.array([FRAME_KIND_MODULE << FRAME_KIND_SHIFT | place], np.uint64)
-        return [Trace(number, Verdict.NO_STACK, 0, frames)], number
+    def _rows(self, used: _Used) -> tuple[npt.NDArray[np.void], _New]:
+        """Return the intervals of what was used, without their thread; and what is new of them."""
+        new, (shown, period_ns) = _New([], []), used.sampled
+        rows = np.zeros(len(shown) + (used.rest_ns > 0), INTERVAL_DTYPE)
+        for at, seen in enumerate(shown):
+            rows[at]["t0_ns"] = max(1, seen.time_ns - period_ns)
+            rows[at]["trace_id"] = self._trace(seen.stack, new)
+        rows["wall_ns"] = rows["cpu_ns"] = period_ns
+        rows["samples"] = 1
+        if used.rest_ns > 0:
+            rest = rows[-1:]
+            rest["t0_ns"] = max(1, used.until_ns - used.cpu_ns)
+            rest["wall_ns"], rest["cpu_ns"], rest["samples"] = used.rest_ns, used.rest_ns, 0
+            rest["trace_id"] = self._trace(f"[{used.why}: {used.program}]", new)
+        return rows, new
+
+    def _trace(self, key: str | Stack, new: _New) -> int:
+        """Return the number of a stack, or of what stands for a function; tell ``new`` of it."""
+        if key in self._traces:
+            return self._traces[key]
+        number = self._traces[key] = self._numbers.next_trace()
+        if isinstance(key, str):
+            self._module = self._module or self._numbers.next_module()
+            verdict, frames = Verdict.NO_STACK, [_frame(self._module, len(self._traces))]
+        else:
+            verdict = key.verdict
+            frames = [_frame(self._module_of(place, new), place.file_addr) for place in key.places]
+        new.traces.append(Trace(number, verdict, 0, np.array(frames, np.uint64)))
+        return number
+
+    def _module_of(self, place: Place, new: _New) -> int:
+        known = self._numbers.modules
+        # The same file in a process with an agent is the same module.
+        key = (place.path, place.build_id) if place.build_id else (place.path, "no agent")
+        if key not in known:
+            known[key] = self._numbers.next_module()
+            module = Module(known[key], place.path, 0, 0, 0, place.build_id)
+            new.modules.append(ModuleUpdate(module, gone=False))
+        return known[key]
+
+    def _name(self, modules: Sequence[Module], function: str) -> None:
+        """Have what is new in the profile named."""
+        news = self._profile.news(self._numbers.passed_on)
+        self._numbers.passed_on = news.mark
+        stand_in = Function(function, "", kind=FrameKind.SYNTHETIC)
+        in_files: list[tuple[int, RawFrame]] = []
+        for address_id, frame in news.addresses:
+            if frame.module_id == self._module:
+                self._names.set(address_id, [Frame(stand_in)])
+            else:
+                in_files.append((address_id, frame))
+        namer = self._namer()
+        if namer is not None:
+            for module in modules:
+                namer.add_module(module)
+            namer.submit_many(in_files, self._profile.now_ns)
+            namer.submit_calls(*news.calls)
+            namer.submit_leaves(news.leaves)
+
+
+class _New(NamedTuple):
+    """What no batch has told yet."""
+
+    modules: list[ModuleUpdate]
+    traces: list[Trace]
+
+
+def _frame(module: int, file_addr: int) -> int:
+    return FRAME_KIND_MODULE << FRAME_KIND_SHIFT | module << FRAME_MODULE_SHIFT | file_addr

@@ -3,6 +3,7 @@ it."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from pathlib import Path
@@ -11,13 +12,16 @@ import pytest
 
 import cli
 import receipt
+from flametap.analysis.views import views_of
 from flametap.capture.capture_options import CaptureOptions
 from flametap.capture.live import Capture
 from flametap.linux.proc_events import ProcEvents
 from flametap.linux.task_stats import TaskStats
 from flametap.model import Clock
+from flametap.perf.events import PerfEvents
 from flametap.recording.opened import open_recording
 from flametap.recording.recording import Recording
+from flametap.tree.selection import Selection
 from recording import SYMBOLS_S
 from running import Start, wait_until
 from targetbuild import Builder
@@ -94,6 +98,30 @@ def test_what_is_over_too_soon_is_counted_by_name(tmp_path: Path) -> None:
     n_counted = sum(int(name.split("× ")[1]) for name in names if name.startswith("true ×"))
     n_recorded = sum(each.program == "true" for each in processes)
     assert n_counted + n_recorded == 10, (names, processes)
+
+
+def kernel_samples() -> bool:
+    """Whether the kernel samples for us."""
+    try:
+        PerfEvents(os.getpid(), 10**7).close()
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.needs("gcc")
+def test_what_is_over_too_soon_is_sampled_by_the_kernel(builder: Builder, tmp_path: Path) -> None:
+    if not kernel_samples():
+        pytest.skip("the kernel does not let us open events here")
+    script = f"for i in 1 2 3 4 5 6 7 8 9 10; do {builder.program('family')} 0 40; done; exit 3"
+    recording = recorded(tmp_path, "sh", "-c", script, code=3)
+    tree = views_of(recording).tree(Selection(Clock.CPU))
+    total_ns = {function.name: 0 for function in tree.functions}
+    for function, weight in zip(tree.function, tree.total_ns, strict=True):
+        if function >= 0:
+            total_ns[tree.functions[function].name] += int(weight)
+    assert total_ns["parent_work"] == pytest.approx(10 * 40e6, rel=0.25)
+    assert total_ns["main"] >= total_ns["parent_work"]
 
 
 def test_without_children_only_the_command_is_recorded(builder: Builder, tmp_path: Path) -> None:

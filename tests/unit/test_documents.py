@@ -35,6 +35,7 @@ ROOMS = [
         "export",
         "foreign",
         "locks",
+        "perf",
         "recording",
         "recording/merge",
         "recording/names",

@@ -80,6 +80,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         *("recording.names", "symbols.object", "tree"),
     ),
     "analysis": ("code", "errors", "locks", "model", "recording", "timeline", "tree"),
+    "perf": ("linux", "model", "recording", "symbols.object"),
     "capture": (
         *(
             "analysis",
@@ -89,6 +90,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
             "inject.link",
             "linux",
             "model",
+            "perf",
             "recording.profile",
         ),
         *("recording", "symbols", "symbols.interpreters", "symbols.jit", "symbols.locate"),
@@ -170,7 +172,7 @@ BELONGS_TO: dict[str, tuple[str, ...]] = {
     ),
     "capstone": ("symbols.object",),
     "elftools": ("symbols",),
-    "symbolic": ("symbols",),
+    "symbolic": ("perf", "symbols"),
     "multi_demangle": ("symbols.names",),
     "orjson": ("web", "export", "cli", "foreign.opening", "recording"),
     "re2": ("tree.search",),

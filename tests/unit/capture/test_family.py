@@ -65,7 +65,7 @@ class Recorder:
         self.before[pid] = before_ns
         return len(self.attached)
 
-    def count(self, name: str, elapsed_ns: int, cpu_ns: int) -> None:
+    def count(self, pid: int, name: str, elapsed_ns: int, cpu_ns: int) -> None:
         self.counted.append((name, cpu_ns))
 
     def settle(self, pid: int, cpu_ns: int) -> None:

@@ -1,0 +1,243 @@
+"""Receive the kernel's samples of a process and of all that it starts from then on.
+
+There is one event a CPU, and a ring of memory of each that the kernel writes into: what processes
+map, start, run and end, and at each ``period_ns`` of CPU time the registers of the thread and the
+top of its stack. The kernel counts a thread's time from zero on each CPU, so what ends within one
+period is not seen.
+
+Times are CLOCK_MONOTONIC, nanoseconds. perf_event_open(2); tools/perf/design.txt.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import mmap
+import os
+import struct
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from ..linux.raw_syscall import raw_syscall
+
+STACK_BYTES = 8192  # of each sample; a multiple of 8
+_PAGE = mmap.PAGESIZE
+MOST_RINGS_BYTES = 1 << 26  # all of them together
+_MOST_RING_PAGES, _LEAST_RING_PAGES = 4096, 16  # powers of two
+
+# struct perf_event_attr, up to its version 5; 112 bytes.
+_ATTRIBUTES = struct.Struct("=IIQQQQQIIQQQQIiQIHH")
+_TYPE_SOFTWARE, _TASK_CLOCK = 1, 1
+_IP, _TID, _TIME, _REGS_USER, _STACK_USER = 1, 2, 4, 1 << 12, 1 << 13
+_INHERIT, _EXCLUDE_KERNEL, _EXCLUDE_HV = 1 << 1, 1 << 5, 1 << 6
+_MMAP, _COMM, _TASK, _WATERMARK = 1 << 8, 1 << 9, 1 << 13, 1 << 14
+_SAMPLE_ID_ALL, _MMAP2, _COMM_EXEC, _USE_CLOCKID = 1 << 18, 1 << 23, 1 << 24, 1 << 25
+_WANTED = _INHERIT | _EXCLUDE_HV | _MMAP | _COMM | _TASK | _WATERMARK
+_WANTED |= _SAMPLE_ID_ALL | _MMAP2 | _COMM_EXEC | _USE_CLOCKID
+_CLOCK_MONOTONIC = 1
+_CLOSE_ON_EXEC, _NO_GROUP = 8, -1
+# enum perf_event_x86_regs: ax bx cx dx si di bp sp ip, and r8 to r15.
+REGISTERS = (
+    *("$rax", "$rbx", "$rcx", "$rdx", "$rsi", "$rdi", "$rbp", "$rsp", "$rip"),
+    *(f"$r{number}" for number in range(8, 16)),
+)
+_REGISTER_MASK = 0x1FF | 0xFF << 16
+
+_HEADER = struct.Struct("=IHH")  # type, misc, size
+_TYPE_LOST, _TYPE_COMM, _TYPE_EXIT, _TYPE_FORK, _TYPE_SAMPLE, _TYPE_MMAP2 = 2, 3, 4, 7, 9, 10
+_MISC_CPU_MODE, _MISC_KERNEL, _MISC_EXEC = 7, 1, 1 << 13
+_SAMPLE = struct.Struct("=QIIQQ")  # ip, pid, tid, time, abi of the registers
+_REGISTER_VALUES = struct.Struct(f"={len(REGISTERS)}Q")
+_ABI_64 = 2
+_TASK_RECORD = struct.Struct("=IIIIQ")  # pid, parent, tid, its parent, time
+_MAP_RECORD = struct.Struct("=IIQQQIIQQII")
+_IDENTITY = struct.Struct("=II")
+_SAMPLE_ID = struct.Struct("=IIQ")  # at the end of all but samples: pid, tid, time
+_HEAD, _TAIL = 1024, 1032  # in the first page: struct perf_event_mmap_page
+_WORD = struct.Struct("=Q")
+
+
+class Sample(NamedTuple):
+    """A thread on a CPU. ``registers`` are those of the program, in the order of ``REGISTERS``."""
+
+    time_ns: int
+    pid: int
+    in_kernel: bool
+    registers: tuple[int, ...]  # empty for a thread of the kernel, or one of 32 bits
+    stack: bytes  # from the stack pointer on
+
+
+class Mapped(NamedTuple):
+    """Code of a file that a process has mapped."""
+
+    time_ns: int
+    pid: int
+    start: int  # runtime_addr
+    end: int
+    file_offset: int
+    inode: int
+    path: str
+
+
+class Forked(NamedTuple):
+    """A process has started another one."""
+
+    time_ns: int
+    pid: int
+    parent: int
+
+
+class Replaced(NamedTuple):
+    """A process runs another program from now on, of this name: 15 characters at most."""
+
+    time_ns: int
+    pid: int
+    name: str
+
+
+Record = Sample | Mapped | Forked | Replaced
+
+
+class PerfEvents:
+    """See the module.
+
+    Args:
+        pid: the process.
+        period_ns: the CPU time between two samples.
+
+    Attributes:
+        sees_kernel: whether there are samples of the time in the kernel.
+        lost: how many records found no room.
+
+    Raises:
+        OSError: it is not allowed here.
+    """
+
+    def __init__(self, pid: int, period_ns: int) -> None:
+        self.sees_kernel = True
+        self.lost = 0
+        self._rings: list[_Ring] = []
+        try:
+            cpus = sorted(os.sched_getaffinity(0))
+            pages = _power_of_two(MOST_RINGS_BYTES // _PAGE // len(cpus))
+            for cpu in cpus:
+                self._rings.append(_Ring(self._open(pid, cpu, period_ns), pages))
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, pid: int, cpu: int, period_ns: int) -> int:
+        if self.sees_kernel:
+            with contextlib.suppress(PermissionError):
+                return _open(pid, cpu, period_ns, _WANTED)
+            self.sees_kernel = False
+        return _open(pid, cpu, period_ns, _WANTED | _EXCLUDE_KERNEL)
+
+    def read(self, unwanted: Collection[int] = ()) -> list[Record]:
+        """Return what has come since the last call, in order of time.
+
+        Args:
+            unwanted: processes whose samples are left out.
+        """
+        found: list[Record] = []
+        for ring in self._rings:
+            for kind, misc, body in _records(ring.read()):
+                if kind == _TYPE_LOST:
+                    self.lost += _WORD.unpack_from(body, 8)[0]
+                elif record := _parse(kind, misc, body, unwanted):
+                    found.append(record)
+        found.sort(key=lambda record: record.time_ns)
+        return found
+
+    def close(self) -> None:
+        """Let the kernel sample no more."""
+        for ring in self._rings:
+            ring.close()
+
+
+def _power_of_two(pages: int) -> int:
+    pages = min(max(pages, _LEAST_RING_PAGES), _MOST_RING_PAGES)
+    return 1 << pages.bit_length() - 1
+
+
+def _open(pid: int, cpu: int, period_ns: int, flags: int) -> int:
+    attributes = _ATTRIBUTES.pack(
+        *(_TYPE_SOFTWARE, _ATTRIBUTES.size, _TASK_CLOCK, period_ns),
+        *(_IP | _TID | _TIME | _REGS_USER | _STACK_USER, 0, flags),
+        *(_LEAST_RING_PAGES * _PAGE // 2, 0, 0, 0, 0),
+        *(_REGISTER_MASK, STACK_BYTES, _CLOCK_MONOTONIC, 0, 0, 0, 0),
+    )
+    buffer = ctypes.create_string_buffer(attributes, len(attributes))
+    return raw_syscall(
+        *("perf_event_open", buffer, pid, cpu, _NO_GROUP, ctypes.c_ulong(_CLOSE_ON_EXEC))
+    )
+
+
+class _Ring:
+    """The memory of one event, as much as is allowed. It closes the event."""
+
+    def __init__(self, event: int, pages: int) -> None:
+        self._event = event
+        self._memory = self._map(pages)
+        self._size = len(self._memory) - _PAGE
+
+    def _map(self, pages: int) -> mmap.mmap:
+        while pages >= _LEAST_RING_PAGES:
+            with contextlib.suppress(OSError):
+                return mmap.mmap(self._event, (1 + pages) * _PAGE)
+            pages //= 2
+        os.close(self._event)
+        raise OSError("the memory that may be locked is used up")
+
+    def read(self) -> bytes:
+        """Return the bytes that are new, and make room."""
+        memory, size = self._memory, self._size
+        (head,), (tail,) = _WORD.unpack_from(memory, _HEAD), _WORD.unpack_from(memory, _TAIL)
+        first, length = tail % size, head - tail
+        data = memory[_PAGE + first : _PAGE + min(first + length, size)]
+        data += memory[_PAGE : _PAGE + length - len(data)]
+        _WORD.pack_into(memory, _TAIL, head)
+        return data
+
+    def close(self) -> None:
+        self._memory.close()
+        os.close(self._event)
+
+
+def _records(data: bytes) -> Iterator[tuple[int, int, memoryview]]:
+    """Yield type, flags and contents of each record."""
+    view, at = memoryview(data), 0
+    while at + _HEADER.size <= len(data):
+        kind, misc, size = _HEADER.unpack_from(data, at)
+        if size < _HEADER.size:
+            return
+        yield kind, misc, view[at + _HEADER.size : at + size]
+        at += size
+
+
+def _parse(kind: int, misc: int, body: memoryview, unwanted: Collection[int]) -> Record | None:
+    if kind == _TYPE_SAMPLE:
+        _, pid, _, time_ns, abi = _SAMPLE.unpack_from(body)
+        if pid in unwanted:
+            return None
+        in_kernel = misc & _MISC_CPU_MODE == _MISC_KERNEL
+        if abi != _ABI_64:
+            return Sample(time_ns, pid, in_kernel, (), b"")
+        registers = _REGISTER_VALUES.unpack_from(body, _SAMPLE.size)
+        at = _SAMPLE.size + _REGISTER_VALUES.size + _WORD.size
+        (asked,) = _WORD.unpack_from(body, at - _WORD.size)
+        (taken,) = _WORD.unpack_from(body, at + asked) if asked else (0,)
+        return Sample(time_ns, pid, in_kernel, registers, bytes(body[at : at + min(asked, taken)]))
+    if kind == _TYPE_MMAP2:
+        pid, _, start, size, offset, _, _, inode, *_ = _MAP_RECORD.unpack_from(body)
+        path = bytes(body[_MAP_RECORD.size : -_SAMPLE_ID.size]).rstrip(b"\0")
+        time_ns = _SAMPLE_ID.unpack_from(body, len(body) - _SAMPLE_ID.size)[2]
+        return Mapped(time_ns, pid, start, start + size, offset, inode, os.fsdecode(path))
+    if kind == _TYPE_FORK:
+        pid, parent, _, _, time_ns = _TASK_RECORD.unpack_from(body)
+        return Forked(time_ns, pid, parent) if pid != parent else None  # else a thread
+    if kind == _TYPE_COMM and misc & _MISC_EXEC:
+        pid, _ = _IDENTITY.unpack_from(body)
+        name = os.fsdecode(bytes(body[_IDENTITY.size : -_SAMPLE_ID.size]).rstrip(b"\0"))
+        return Replaced(_SAMPLE_ID.unpack_from(body, len(body) - _SAMPLE_ID.size)[2], pid, name)
+    return None

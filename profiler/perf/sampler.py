@@ -1,0 +1,132 @@
+"""Sample a process and all that it starts, and keep the stacks of those that no agent is in.
+
+Whoever records a process takes its stacks when it has ended, or when an agent has come.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections import defaultdict
+from collections.abc import Collection
+
+from ..linux import procfs
+from ..linux.maps import read_maps
+from ..recording.unsampled import Sampled, Seen, Stack
+from .events import Forked, Mapped, PerfEvents, Replaced, Sample
+from .spaces import Spaces
+from .unwind import walk
+
+LEAST_PERIOD_NS = 2_000_000
+# So much more for each CPU: all of them together make 2 000 samples a second.
+CPU_PERIOD_NS = 500_000
+READ_S = 0.05
+MOST_KEPT = 200_000  # stacks that nobody has taken
+
+
+class PerfSampler:
+    """See the module. Any thread may call.
+
+    Args:
+        pid: the process; it waits to be released.
+
+    Raises:
+        OSError: it is not allowed here.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._period_ns = max(LEAST_PERIOD_NS, CPU_PERIOD_NS * (os.cpu_count() or 1))
+        self._events = PerfEvents(pid, self._period_ns)
+        self._spaces = Spaces()
+        self._names: dict[int, str] = {}
+        with contextlib.suppress(*procfs.GONE):
+            self._names[pid] = procfs.read_task_name(pid, pid)
+            self._spaces.begin(pid, read_maps(f"{procfs.PROC}/{pid}"))
+        self._unwanted = {pid}  # an agent is in them
+        self._seen: defaultdict[int, list[Seen]] = defaultdict(list)
+        self._walked: dict[Stack, Stack] = {}  # each stack once
+        self._n_kept = 0
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="flametap-perf", daemon=True)
+        self._thread.start()
+
+    def take(self, pid: int) -> Sampled:
+        """Return what was seen of a process since it was last asked for, in order of time."""
+        with self._lock:
+            self._read()
+            return self._taken(pid)
+
+    def hand_over(self, pid: int, from_ns: int) -> Sampled:
+        """Return what was seen of a process that an agent samples from a moment on.
+
+        It is sampled by the agent alone until it runs another program.
+        """
+        with self._lock:
+            self._read()
+            self._unwanted.add(pid)
+            found = self._taken(pid)
+        return found._replace(seen=[each for each in found.seen if each.time_ns <= from_ns])
+
+    def rest(self, known: Collection[int]) -> list[tuple[str, Sampled]]:
+        """Return what nobody has taken, by the names of the processes.
+
+        Args:
+            known: processes whose CPU time is known otherwise.
+        """
+        with self._lock:
+            self._read()
+            pids = [pid for pid in self._seen if pid not in known]
+            return [(self._names.get(pid, "?"), self._taken(pid)) for pid in pids]
+
+    def _taken(self, pid: int) -> Sampled:
+        found = self._seen.pop(pid, [])
+        self._n_kept -= len(found)
+        return Sampled(found, self._period_ns)
+
+    def close(self) -> None:
+        """Sample no more. Idempotent."""
+        if self._closing.is_set():
+            return
+        self._closing.set()
+        self._thread.join()
+        with self._lock:
+            self._read()
+            self._events.close()
+
+    def _loop(self) -> None:
+        while not self._closing.wait(READ_S):
+            with self._lock:
+                self._read()
+
+    def _read(self) -> None:
+        if self._closing.is_set() and not self._thread.is_alive():
+            return
+        for record in self._events.read(self._unwanted):
+            if isinstance(record, Sample):
+                self._take_sample(record)
+            elif isinstance(record, Mapped):
+                self._spaces.add(record)
+            elif isinstance(record, Forked):
+                self._unwanted.discard(record.pid)
+                self._forget(record.pid)  # of a process that had the number before
+                self._spaces.fork(record.pid, record.parent)
+                self._names[record.pid] = self._names.get(record.parent, "?")
+            elif isinstance(record, Replaced):
+                self._unwanted.discard(record.pid)
+                self._spaces.replace(record.pid)
+                self._names[record.pid] = record.name
+
+    def _take_sample(self, sample: Sample) -> None:
+        if not sample.registers or self._n_kept >= MOST_KEPT:
+            return
+        pid = sample.pid
+        stack = walk(sample, lambda addr: self._spaces.at(pid, addr))
+        stack = self._walked.setdefault(stack, stack)
+        if stack.places:
+            self._seen[pid].append(Seen(sample.time_ns, stack))
+            self._n_kept += 1
+
+    def _forget(self, pid: int) -> None:
+        self._n_kept -= len(self._seen.pop(pid, []))

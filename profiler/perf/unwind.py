@@ -1,0 +1,56 @@
+"""Walk up a stack whose top was copied, by the call frame information of the files."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+from ..model import Verdict
+from ..recording.unsampled import Place, Stack
+from .call_frames import RIP, RSP
+from .events import Sample
+from .spaces import Region
+
+MAX_FRAMES = 256
+_word = struct.Struct("=Q").unpack_from
+_ALL = (1 << 64) - 1
+
+
+def walk(sample: Sample, at: Callable[[int], Region | None]) -> Stack:
+    """Return the stack of a sample of a program.
+
+    Args:
+        sample: it.
+        at: returns the code around a runtime_addr.
+    """
+    registers, memory = list(sample.registers), sample.stack
+    start = registers[RSP]
+    last = len(memory) - 8
+    places: list[Place] = []
+
+    def stack(verdict: Verdict) -> Stack:
+        return Stack(tuple(places), verdict)
+
+    while len(places) < MAX_FRAMES:
+        # A call may be the last instruction of its function.
+        pc = registers[RIP] - (1 if places else 0)
+        region = at(pc)
+        place, rules = region.code(pc) if region is not None else (None, None)
+        if place is not None:
+            places.append(place)
+        if rules is None:
+            return stack(Verdict.NO_UNWIND_INFO)
+        if rules.is_root:
+            return stack(Verdict.COMPLETE)
+        cfa = registers[rules.base] + rules.offset & _ALL
+        if cfa <= registers[RSP]:  # a stack ends, and never goes back
+            return stack(Verdict.BAD_MEMORY)
+        for register, distance in rules.saved:
+            offset = cfa + distance - start
+            if not 0 <= offset <= last:
+                return stack(Verdict.BAD_MEMORY)
+            (registers[register],) = _word(memory, offset)
+        registers[RSP] = cfa
+        if not registers[RIP]:
+            return stack(Verdict.COMPLETE)
+    return stack(Verdict.TRUNCATED_DEPTH)
