@@ -219,7 +219,7 @@ struct thread_record {
     unsigned int thread_id;               /* 1, 2, 3 …; never used again */
     unsigned int tid;
     unsigned int flags;
-    unsigned int reserved;
+    unsigned int cpu_before_us;           /* CPU time that it had used at first_seen_ns, and is in no interval */
     unsigned long long first_seen_ns;
     char name[16];                        /* comm, zero-padded */
 };

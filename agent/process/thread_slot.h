@@ -179,6 +179,7 @@ struct thread_slot {
     u64 queued_ns;                        /* time waiting for a CPU that is in no interval yet */
     u64 run_delay_seen_ns;                /* its total run delay at the last look */
     u32 may_have_waited;                  /* it has not run since the first look: a wait may have begun before that */
+    u32 cpu_before_us;                    /* abi.h */
     u64 sent_ns;
     u64 sent_cpu_ns;                      /* cpu_seen_ns when the signal was sent */
     u64 first_seen_ns;

@@ -228,6 +228,7 @@ static void thread_add(struct agent *a, u32 tid, u64 now_ns, u64 listed_ns, u32 
         slot->early_samples = EARLY_SAMPLES;
     }
     slot->cpu_seen_ns = slot->cpu_told_ns = is_newborn ? 0 : (u64)cpu_ns;
+    slot->cpu_before_us = (u32)(slot->cpu_told_ns / 1000 < ~0U ? slot->cpu_told_ns / 1000 : ~0U);
     slot->accounted_ns = is_newborn ? now_ns - (u64)cpu_ns : now_ns;
     slot->run_delay_seen_ns = is_newborn ? 0 : is_first_listing ? RUN_DELAY_UNKNOWN : run_delay_of(a, slot);
     slot->may_have_waited = !is_newborn;

@@ -34,7 +34,7 @@ static void thread_announce(struct agent *a, struct thread_slot *slot, u32 flags
     record->thread_id = slot->thread_id;
     record->tid = slot->tid;
     record->flags = flags | (slot->signals_blocked ? THREAD_SIGNAL_BLOCKED : 0);
-    record->reserved = 0;
+    record->cpu_before_us = slot->cpu_before_us;
     record->first_seen_ns = slot->first_seen_ns;
     bytes_copy(record->name, slot->name, 16);
     slot->announced = 1;

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 
 from ..capture.capture_options import CaptureOptions
@@ -38,8 +38,10 @@ class Live:
         *,
         children: bool = False,
         ends_with_first: bool = False,
+        on_sampling: Callable[[], None] = lambda: None,
     ) -> None:
         rate_hz, budget_ppm = check_sampling(rate, budget)
+        self._on_sampling = on_sampling
         self.pid, *others = dict.fromkeys(pids)
         for pid in pids:
             preflight.check(pid)
@@ -55,7 +57,7 @@ class Live:
         self.recording = Recording(self._capture.recording, folder)
 
     def __enter__(self) -> Live:
-        self._capture.start()
+        self._capture.start(self._on_sampling)
         return self
 
     def __exit__(
@@ -140,9 +142,13 @@ def record(
     """
     launched = launch(list(command))
     try:
-        live = Live([launched.pid], rate, budget, children=children, ends_with_first=True)
+        live = Live(
+            *([launched.pid], rate, budget),
+            children=children,
+            ends_with_first=True,
+            on_sampling=launched.release,
+        )
         with live:
-            launched.release()
             end_s = None if duration is None else time.monotonic() + duration
             while end_s is None or time.monotonic() < end_s:
                 if live.wait(_POLL_S):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,6 @@ from ..inject.link.endings import END_REASONS
 from ..inject.process import InjectorProcess
 from ..linux import procfs
 from ..linux.command_line import program_name
-from ..linux.process_clock import cpu_ns
 from ..model import Process, Thread
 from ..recording.names.table import SymbolTable
 from ..recording.numbers import Numbers, ProcessNumbers
@@ -100,7 +99,6 @@ class Attached:
         exit_status: if it ended while attached.
         reason: why its recording ended; "" while it goes on.
         notes: what the user should know about it.
-        early_ns: the CPU time that it had used before it was sampled, if it began meanwhile.
     """
 
     def __init__(
@@ -128,7 +126,6 @@ class Attached:
         self._kernel = KernelWatch(pid, number)
         numbers = ProcessNumbers(shared.numbers, number)
         self.intake = Intake(shared.profile, numbers, number, self._look_for_interpreters)
-        self.early_ns = 0
         self._first_seen_ns = 0
         self._closing = threading.Lock()
         self._is_closed = False
@@ -152,8 +149,11 @@ class Attached:
 
     # ------------------------------------------------------------------ its begin and its end
 
-    def start(self) -> None:
+    def start(self, on_sampling: Callable[[], None] = lambda: None) -> None:
         """Attach and begin to sample.
+
+        Args:
+            on_sampling: called at once when that has begun: a program that waits for us goes on.
 
         Raises:
             FlametapError: the attach failed; the target keeps running, and all is closed.
@@ -184,8 +184,8 @@ class Attached:
             )
             self._make_symbolizer()
             self._first_seen_ns = time.monotonic_ns()
-            self.early_ns = cpu_ns(self.pid) or 0
             self._session.start()
+            on_sampling()
             profile.add_process(self.process())
             self._thread_names.start()
             if self.number < MOST_COMPARED:
@@ -217,6 +217,17 @@ class Attached:
     def threads(self) -> dict[int, Thread]:
         """Return its threads, by ``thread_id``."""
         return {each.thread_id: each for each in self._own_threads()}
+
+    def cpu_before_ns(self) -> tuple[int, int] | None:
+        """Return the CPU time that it had used before it was sampled: its first thread, and all.
+
+        None while its first thread is not known.
+        """
+        before_ns = self.intake.cpu_before_ns
+        of_first = [
+            before_ns.get(each.thread_id, 0) for each in self._own_threads() if each.tid == self.pid
+        ]
+        return (of_first[0], sum(before_ns.values())) if of_first else None
 
     def _own_threads(self) -> Iterator[Thread]:
         for each in self._shared.profile.plain_threads.values():

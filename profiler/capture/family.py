@@ -20,6 +20,7 @@ from typing import Protocol
 
 from ..errors import FlametapError
 from ..linux import procfs
+from ..linux.command_line import has_functions_of_its_own
 from ..linux.proc_events import Event, What
 from ..linux.process_clock import cpu_ns, shares_memory
 from ..linux.task_stats import Ended
@@ -86,6 +87,10 @@ class Family:
         recorder: attaches.
         make: makes what tells of processes; ``NoBirths`` if nobody is to be followed.
         others: processes that are attached to, too, and whose families are followed.
+
+    Attributes:
+        sampled_s: the kernel samples processes meanwhile: one that runs no interpreter is attached
+            to when it has run its program for so long.
     """
 
     def __init__(
@@ -96,6 +101,7 @@ class Family:
         others: Sequence[int] = (),
     ) -> None:
         self._recorder = recorder
+        self.sampled_s = 0.0
         self._births = make()
         first = Member(pid, 0, 0.0, State.ATTACHED, number=0)
         self._members: dict[int, Member] = {pid: first}
@@ -136,6 +142,7 @@ class Family:
             member = self._members.get(pid)
             if member is not None and member.state is State.ATTACHED:
                 member.state, member.due_s = State.WAITING, 0.0
+                member.began_ns = time.monotonic_ns()
 
     def ended(self, pid: int) -> None:
         """Take note that an attached process has ended."""
@@ -201,6 +208,7 @@ class Family:
             elif event.what is What.REPLACED:
                 if member.state in (State.WAITING, State.REFUSED):
                     member.state, member.due_s = State.WAITING, now_s
+                    member.began_ns = time.monotonic_ns()
             elif member.state in (State.WAITING, State.REFUSED):
                 # One that is attached to is told of by who reads it.
                 self._members.pop(event.pid)
@@ -238,12 +246,31 @@ class Family:
         with self._lock:
             members = list(self._members.values())
             busy = sum(each.state in (State.ATTACHING, State.ATTACHED) for each in members)
-            due = [each for each in members if each.state is State.WAITING and each.due_s <= now_s]
+            due = [
+                each
+                for each in members
+                if each.state is State.WAITING and each.due_s <= now_s and not self._can_wait(each)
+            ]
             for each in due[: max(0, MOST_ATTACHED - busy)]:
                 each.state = State.ATTACHING
                 self._pool.submit(self._attach, each)
             for each in due[max(0, MOST_ATTACHED - busy) :]:
                 each.due_s = now_s + WAIT_S
+
+    def _can_wait(self, member: Member) -> bool:
+        """Return whether a process need not be attached to yet; then it waits.
+
+        That is one which others have started, and which runs no interpreter.
+        """
+        left_s = self.sampled_s - (time.monotonic_ns() - member.began_ns) / 1e9
+        if left_s <= 0 or not member.parent:
+            return False
+        with contextlib.suppress(*procfs.GONE, PermissionError):
+            program = os.readlink(f"{procfs.PROC}/{member.pid}/exe")
+            if has_functions_of_its_own(os.path.basename(program)):
+                return False
+        member.due_s = time.monotonic() + left_s
+        return True
 
     def _attach(self, member: Member) -> None:
         with self._lock:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
-from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import UsageError
 from ..inject.nursery import Nursery
 from ..inject.process import InjectorProcess
+from ..linux.process_clock import cpu_ns
 from ..recording.unsampled import NOT_SAMPLED, Sampled, Unsampled
 from ..safety import preflight
 from .attached import REPLACED, Attached, Shared
@@ -26,6 +26,21 @@ from .family import Family
 if TYPE_CHECKING:
     # It takes some time to import, so it is imported while the attach is under way.
     from ..perf.sampler import PerfSampler
+
+
+# The kernel samples a process so long before it is attached to: most of those that a command starts
+# have ended by then. An agent costs more.
+SAMPLED_S = 1.0
+LONG_NS = 4_000_000_000_000  # more than that, and the agents do not tell how much
+
+
+class _Came(NamedTuple):
+    """A process that was attached to while others were recorded."""
+
+    attached: Attached
+    former: Attached | None  # the program that it ran before
+    before_ns: int
+    sampled: Sampled
 
 
 class Group:
@@ -69,6 +84,8 @@ class Group:
         self._closing: list[threading.Thread] = []
         self._family: Family | None = None
         self._ends_with_first = False
+        self._held_ns = 0  # what the first one had used when it was let go on
+        self._came: list[_Came] = []
         self._settled: queue.SimpleQueue[tuple[int, int, Sampled]] = queue.SimpleQueue()
         self._lock = threading.Lock()
 
@@ -117,16 +134,25 @@ class Group:
         self._family = Family(self.pid, self, births if children else NoBirths, others)
         self._ends_with_first = ends_with_first
 
-    def start(self) -> None:
-        """Begin to follow. The first process has been attached to."""
-        if self._family is None:
-            return
-        if self._ends_with_first:  # we have started it, and it waits for us
+    def start(self, on_sampling: Callable[[], None]) -> None:
+        """Attach to the first process, and begin to follow; see ``Attached.start``."""
+        if self._family is not None and self._ends_with_first:  # we have started it: it waits
             from ..perf.sampler import PerfSampler
 
             with contextlib.suppress(OSError):  # where it is not allowed
                 self._perf = PerfSampler(self.pid)
-        self._family.start()
+                self._family.sampled_s = SAMPLED_S
+
+        def release() -> None:
+            on_sampling()
+            # Until then it has run on the spot.
+            self._held_ns = cpu_ns(self.pid) or 0
+            if self._perf is not None:
+                self._perf.hand_over(self.pid, 0)
+
+        self.main.start(release if self._ends_with_first else on_sampling)
+        if self._family is not None:
+            self._family.start()
 
     def attach(self, pid: int, parent: int = -1, before_ns: int | None = None) -> int:
         """Attach to one more process. Any thread may call, several at a time.
@@ -158,14 +184,13 @@ class Group:
             raise UsageError("nothing is being recorded", "the recording has ended")
         if self.is_paused:
             attached.set_paused(True)
-        if former:  # the programs that it ran before
-            recorded_ns = self._cpu_by_process()
-            attached.early_ns -= sum(each.early_ns + recorded_ns[each.number] for each in former)
-        if before_ns is not None:
-            process, sampled = attached.process(), NOT_SAMPLED
+        if before_ns is not None or former:
+            sampled = NOT_SAMPLED
             if self._perf is not None:
-                sampled = self._perf.hand_over(pid, process.first_seen_ns)
-            self.unsampled.add_early(process, attached.early_ns - before_ns, sampled)
+                sampled = self._perf.hand_over(pid, attached.process().first_seen_ns)
+            came = _Came(attached, former[-1] if former else None, before_ns or 0, sampled)
+            with self._lock:
+                self._came.append(came)
         self._shared.wake.set()
         return number
 
@@ -179,26 +204,62 @@ class Group:
         sampled = self._perf.take(pid) if self._perf else NOT_SAMPLED
         self._settled.put((pid, cpu_ns, sampled))
 
-    def _settle(self) -> None:
-        """Add what processes have used that have ended, and nobody has seen.
+    def account(self, *, is_last: bool = False) -> None:
+        """Add the CPU time that no agent saw, as far as it is known by now, to the profile.
 
-        That of one thread only: of others the kernel tells one by one.
+        Args:
+            is_last: nothing more will be known.
         """
-        recorded_ns = self._cpu_by_process()
-        while not self._settled.empty():
-            pid, cpu_ns, sampled = self._settled.get()
-            programs = [each for each in self.all if each.pid == pid]
-            threads = [each for one in programs for each in one.threads().values() if each.tid]
-            if programs and {each.tid for each in threads} <= {pid}:
-                known_ns = sum(each.early_ns + recorded_ns[each.number] for each in programs)
-                self.unsampled.add_late(programs[-1].process(), cpu_ns - known_ns, sampled)
+        with self._lock:
+            came, self._came = self._came, []
+        first_ns = self._first_threads() if came or is_last else {}
+        for each in came:
+            before_ns = each.attached.cpu_before_ns()
+            if before_ns is not None:
+                self._add_early(each, before_ns, first_ns)
+            elif not is_last and each.attached.is_alive:
+                with self._lock:
+                    self._came.append(each)
+        while is_last and not self._settled.empty():
+            self._add_late(*self._settled.get(), first_ns)
+        self.unsampled.apply()
 
-    def _cpu_by_process(self) -> Counter[int]:
-        """Return the CPU time that the agents have recorded of each process, by its number."""
-        found: Counter[int] = Counter()
-        for each in self._shared.profile.thread_infos():
-            found[each.process] += each.cpu_ns if each.tid else 0  # not what was added as unsampled
-        return found
+    def _add_early(
+        self, came: _Came, before_ns: tuple[int, int], first_ns: Mapping[int, int]
+    ) -> None:
+        _, used_ns = before_ns
+        former = came.former and came.former.cpu_before_ns()
+        if came.former and former:  # its first thread goes on with another program
+            used_ns -= former[0] + first_ns.get(came.former.number, 0)
+        else:
+            used_ns -= came.before_ns
+        if before_ns[0] < LONG_NS:
+            self.unsampled.add_early(came.attached.process(), used_ns, came.sampled)
+
+    def _add_late(
+        self, pid: int, cpu_ns: int, sampled: Sampled, first_ns: Mapping[int, int]
+    ) -> None:
+        """Add what the first thread of a process has used that has ended, and nobody has seen."""
+        last = next((each for each in reversed(self.all) if each.pid == pid), None)
+        if last is None:
+            return
+        before_ns = last.cpu_before_ns()
+        late_ns = sampled.cpu_ns  # where it ended before its agent has told anything
+        if before_ns is not None:
+            held_ns = self._held_ns if last.number == 0 else 0
+            late_ns = cpu_ns - max(before_ns[0], held_ns) - first_ns.get(last.number, 0)
+        elif last.number == 0:
+            late_ns = cpu_ns - self._held_ns
+        self.unsampled.add_late(last.process(), late_ns, sampled)
+
+    def _first_threads(self) -> dict[int, int]:
+        """Return the CPU time that was recorded of the first thread of each process, by number."""
+        pids = {each.number: each.pid for each in self.all}
+        return {
+            each.process: each.cpu_ns
+            for each in self._shared.profile.thread_infos()
+            if each.tid and each.tid == pids.get(each.process)
+        }
 
     def _new_number(self) -> int:
         with self._lock:
@@ -248,8 +309,7 @@ class Group:
         self._finish(late)
         with self._lock:
             self._is_over = True
-        self._settle()
-        self.unsampled.apply()
+        self.account(is_last=True)
 
     def _finish(self, among: Sequence[Attached]) -> None:
         for each in among:
@@ -258,6 +318,8 @@ class Group:
 
     def close(self) -> None:
         """Close the rings and all files."""
+        if self._perf is not None:
+            self._perf.close()
         for each in self.all:
             each.close()
         for thread in self._closing:

@@ -41,6 +41,7 @@ class Intake:
     Attributes:
         error: why nothing is read any more; None while all is well.
         now_ns: time of the last batch, CLOCK_MONOTONIC of the target; 0 before the first one.
+        cpu_before_ns: the CPU time of each thread that was used before it was seen, by thread_id.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Intake:
         self._process = process
         self._on_modules = on_modules
         self._decoder = Decoder()
+        self.cpu_before_ns: dict[int, int] = {}
         self._counters: dict[str, int] = {}
         self._handler_ns = 0, 0
         self._bytes_per_s = 0.0
@@ -94,6 +96,9 @@ class Intake:
                     self._profile.apply(batch, self._process)
                     self.now_ns = max(self.now_ns, batch.now_ns)
                     modules += batch.modules
+                    for thread in batch.threads:
+                        if not thread.hidden:
+                            self.cpu_before_ns[thread.thread_id] = thread.cpu_before_ns
                     codes += batch.codes
                 self._counters = ring.counters()
                 self._handler_ns = ring.handler_quantiles_ns()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import BinaryIO
 
@@ -126,23 +126,26 @@ class Capture:
         """Keep only the last ``keep_s`` seconds, in a folder; see ``keep_in``."""
         self.keeper = RollingKeeper(folder, keep_s, self.recording, with_sources=with_sources)
 
-    def start(self) -> None:
+    def start(self, on_sampling: Callable[[], None] = lambda: None) -> None:
         """Attach and begin to sample.
+
+        Args:
+            on_sampling: see ``Attached.start``.
 
         Raises:
             FlametapError: the attach failed; the target keeps running.
         """
+        # Imported before the attach: a program that we have started waits from then on.
+        from ..code.live_code import LiveCode
+
         try:
-            self._group.main.start()
+            self._group.start(on_sampling)
         except BaseException:
             self.close()
             raise
-        from ..code.live_code import LiveCode
-
         self.recording.code = LiveCode(self.profile, self.symbolizers)
         self._state = "recording"
         self._pump.start()
-        self._group.start()
 
     def follow(
         self, others: Sequence[int] = (), *, children: bool = True, ends_with_first: bool = False
@@ -312,7 +315,7 @@ class Capture:
             due = self._due(alive)
             for each in due:
                 each.drain()
-            self._group.unsampled.apply()
+            self._group.account()
             if due:
                 if self.keeper is not None:
                     self.keeper.step()

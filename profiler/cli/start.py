@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -166,6 +166,7 @@ def start(
     interrupts: Interrupts,
     progress: Progress,
     verification: Verification | None = None,
+    on_sampling: Callable[[], None] = lambda: None,
 ) -> None:
     """Attach and begin to sample. A signal meanwhile takes effect when that is done.
 
@@ -174,6 +175,7 @@ def start(
         interrupts: checked before and after.
         progress: if it is quiet, a signal meanwhile gets no answer.
         verification: told when the attach begins and ends.
+        on_sampling: see ``Capture.start``.
 
     Raises:
         Interrupted: a signal arrived; the caller closes the capture.
@@ -185,7 +187,7 @@ def start(
                 verification.note_attaching()
             out_of_memory.die_first()  # a launched program has been started: it is not meant
             with not_suspended():
-                capture.start()
+                capture.start(on_sampling)
             if verification is not None:
                 verification.note_attached()
     if interrupts.stop:

@@ -28,6 +28,15 @@ _INLINE = {
 _SAME = {"pypy": "python", "nodejs": "node", "bun": "node", "deno": "node"}
 
 
+_OWN_FUNCTIONS = ("python", "pypy", "node", "nodejs", "ruby", "java", "dotnet")
+
+
+def has_functions_of_its_own(name: str) -> bool:
+    """Return whether a program of this name runs others, whose functions are not in its file."""
+    interpreter = _INTERPRETER.fullmatch(name)
+    return interpreter is not None and interpreter["name"] in _OWN_FUNCTIONS
+
+
 def program_name(command: str) -> str:
     """Return the name of what runs, without folders: ``shop.py`` for ``python3 -u /srv/shop.py``.
 

@@ -15,7 +15,7 @@ import ctypes
 import mmap
 import os
 import struct
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..linux.raw_syscall import raw_syscall
@@ -133,18 +133,14 @@ class PerfEvents:
             self.sees_kernel = False
         return _open(pid, cpu, period_ns, _WANTED | _EXCLUDE_KERNEL)
 
-    def read(self, unwanted: Collection[int] = ()) -> list[Record]:
-        """Return what has come since the last call, in order of time.
-
-        Args:
-            unwanted: processes whose samples are left out.
-        """
+    def read(self) -> list[Record]:
+        """Return what has come since the last call, in order of time."""
         found: list[Record] = []
         for ring in self._rings:
             for kind, misc, body in _records(ring.read()):
                 if kind == _TYPE_LOST:
                     self.lost += _WORD.unpack_from(body, 8)[0]
-                elif record := _parse(kind, misc, body, unwanted):
+                elif record := _parse(kind, misc, body):
                     found.append(record)
         found.sort(key=lambda record: record.time_ns)
         return found
@@ -215,11 +211,9 @@ def _records(data: bytes) -> Iterator[tuple[int, int, memoryview]]:
         at += size
 
 
-def _parse(kind: int, misc: int, body: memoryview, unwanted: Collection[int]) -> Record | None:
+def _parse(kind: int, misc: int, body: memoryview) -> Record | None:
     if kind == _TYPE_SAMPLE:
         _, pid, _, time_ns, abi = _SAMPLE.unpack_from(body)
-        if pid in unwanted:
-            return None
         in_kernel = misc & _MISC_CPU_MODE == _MISC_KERNEL
         if abi != _ABI_64:
             return Sample(time_ns, pid, in_kernel, (), b"")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Collection
 
 from ..linux import procfs
@@ -22,6 +22,7 @@ LEAST_PERIOD_NS = 2_000_000
 # So much more for each CPU: all of them together make 2 000 samples a second.
 CPU_PERIOD_NS = 500_000
 READ_S = 0.05
+TAIL = 48  # samples
 MOST_KEPT = 200_000  # stacks that nobody has taken
 
 
@@ -43,7 +44,8 @@ class PerfSampler:
         with contextlib.suppress(*procfs.GONE):
             self._names[pid] = procfs.read_task_name(pid, pid)
             self._spaces.begin(pid, read_maps(f"{procfs.PROC}/{pid}"))
-        self._unwanted = {pid}  # an agent is in them
+        # Of those that an agent is in: what it saw last goes with the process.
+        self._tails: dict[int, deque[Sample]] = {pid: deque(maxlen=TAIL)}
         self._seen: defaultdict[int, list[Seen]] = defaultdict(list)
         self._walked: dict[Stack, Stack] = {}  # each stack once
         self._n_kept = 0
@@ -53,9 +55,14 @@ class PerfSampler:
         self._thread.start()
 
     def take(self, pid: int) -> Sampled:
-        """Return what was seen of a process since it was last asked for, in order of time."""
+        """Return what was seen of a process that has ended, in order of time.
+
+        Of what an agent sampled, too, that is the last tenth of a second.
+        """
         with self._lock:
             self._read()
+            for sample in self._tails.pop(pid, ()):
+                self._walk(sample)
             return self._taken(pid)
 
     def hand_over(self, pid: int, from_ns: int) -> Sampled:
@@ -65,7 +72,7 @@ class PerfSampler:
         """
         with self._lock:
             self._read()
-            self._unwanted.add(pid)
+            self._tails[pid] = deque(maxlen=TAIL)
             found = self._taken(pid)
         return found._replace(seen=[each for each in found.seen if each.time_ns <= from_ns])
 
@@ -103,22 +110,25 @@ class PerfSampler:
     def _read(self) -> None:
         if self._closing.is_set() and not self._thread.is_alive():
             return
-        for record in self._events.read(self._unwanted):
+        for record in self._events.read():
             if isinstance(record, Sample):
-                self._take_sample(record)
+                if record.pid in self._tails:
+                    self._tails[record.pid].append(record)
+                else:
+                    self._walk(record)
             elif isinstance(record, Mapped):
                 self._spaces.add(record)
             elif isinstance(record, Forked):
-                self._unwanted.discard(record.pid)
-                self._forget(record.pid)  # of a process that had the number before
+                self._tails.pop(record.pid, None)  # of a process that had the number before
+                self._forget(record.pid)
                 self._spaces.fork(record.pid, record.parent)
                 self._names[record.pid] = self._names.get(record.parent, "?")
             elif isinstance(record, Replaced):
-                self._unwanted.discard(record.pid)
+                self._tails.pop(record.pid, None)
                 self._spaces.replace(record.pid)
                 self._names[record.pid] = record.name
 
-    def _take_sample(self, sample: Sample) -> None:
+    def _walk(self, sample: Sample) -> None:
         if not sample.registers or self._n_kept >= MOST_KEPT:
             return
         pid = sample.pid

@@ -11,6 +11,7 @@ import queue
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -64,8 +65,10 @@ class Sampled(NamedTuple):
         return len(self.seen) * self.period_ns
 
     def at_most(self, cpu_ns: int) -> Sampled:
-        """Return as many of the samples as some CPU time has room for."""
-        return self._replace(seen=self.seen[: cpu_ns // self.period_ns]) if self.seen else self
+        """Return as many of the samples as some CPU time has room for: the last ones."""
+        if self.cpu_ns <= cpu_ns:
+            return self
+        return self._replace(seen=self.seen[len(self.seen) - cpu_ns // self.period_ns :])
 
 
 NOT_SAMPLED = Sampled()
@@ -129,6 +132,7 @@ class Unsampled:
         self._threads: dict[tuple[int, str], tuple[int, int]] = {}  # number, first seen
         self._namer = namer
         self._traces: dict[str | Stack, int] = {}  # by function, or by stack
+        self._stand_ins: dict[int, Function] = {}  # by address in our module
         self._times: Counter[str] = Counter()
         self._added_ns: Counter[str] = Counter()
         self._module = 0
@@ -163,14 +167,21 @@ class Unsampled:
         return {name: self._added_ns[why] for why, name in COUNTERS.items() if self._added_ns[why]}
 
     def apply(self) -> None:
-        """Add it to the profile."""
-        found: list[_Used] = []
+        """Add it to the profile: one batch a process, however many have ended."""
+        parts: dict[int, _Part] = {}
+        new = _New([], [])
         while not self._used.empty():
-            found.append(self._used.get())
-        for used in found:
-            self._apply(used)
+            self._collect(self._used.get(), parts, new)
+        for process, part in parts.items():
+            rows = np.concatenate(part.rows)
+            modules, traces = new if not part.number else ([], [])
+            threads = list(part.threads.values())
+            batch = Batch(0, part.until_ns, modules, threads, [], traces, rows)
+            self._profile.apply(batch, process)
+        if new.traces:
+            self._name([each.module for each in new.modules])
 
-    def _apply(self, used: _Used) -> None:
+    def _collect(self, used: _Used, parts: dict[int, _Part], new: _New) -> None:
         self._added_ns[used.why] += used.rest_ns
         self.n_samples += len(used.sampled.seen)
         self.sampled_ns += used.sampled.cpu_ns
@@ -180,24 +191,23 @@ class Unsampled:
                 self._short = self._new_process()
                 self._profile.add_process(Process(self._short, 0, f"[{SHORT}]", ""))
             process, thread_name = self._short, f"{used.program} × {self._times[used.program]:,}"
-        rows, new = self._rows(used)
+        rows = self._rows(used, new)
         start_ns = int(rows["t0_ns"].min()) if len(rows) else used.until_ns
         key = process, used.program + used.why
         if key not in self._threads:
             self._threads[key] = self._numbers.next_thread(), start_ns
         number, first_ns = self._threads[key]
-        thread = ThreadUpdate(
+        rows["thread_id"], rows["state"] = number, ThreadState.RUNNING
+        part = parts.setdefault(process, _Part(len(parts), {}, []))
+        part.threads[number] = ThreadUpdate(
             number, 0, thread_name, first_ns, exited=True, hidden=False, signals_blocked=False
         )
-        rows["thread_id"], rows["state"] = number, ThreadState.RUNNING
-        batch = Batch(0, used.until_ns, new.modules, [thread], [], new.traces, rows)
-        self._profile.apply(batch, process)
-        if new.traces:
-            self._name([each.module for each in new.modules], f"[{used.why}: {used.program}]")
+        part.rows.append(rows)
+        part.until_ns = max(part.until_ns, used.until_ns)
 
-    def _rows(self, used: _Used) -> tuple[npt.NDArray[np.void], _New]:
-        """Return the intervals of what was used, without their thread; and what is new of them."""
-        new, (shown, period_ns) = _New([], []), used.sampled
+    def _rows(self, used: _Used, new: _New) -> npt.NDArray[np.void]:
+        """Return the intervals of what was used, without their thread."""
+        shown, period_ns = used.sampled
         rows = np.zeros(len(shown) + (used.rest_ns > 0), INTERVAL_DTYPE)
         for at, seen in enumerate(shown):
             rows[at]["t0_ns"] = max(1, seen.time_ns - period_ns)
@@ -209,7 +219,7 @@ class Unsampled:
             rest["t0_ns"] = max(1, used.until_ns - used.cpu_ns)
             rest["wall_ns"], rest["cpu_ns"], rest["samples"] = used.rest_ns, used.rest_ns, 0
             rest["trace_id"] = self._trace(f"[{used.why}: {used.program}]", new)
-        return rows, new
+        return rows
 
     def _trace(self, key: str | Stack, new: _New) -> int:
         """Return the number of a stack, or of what stands for a function; tell ``new`` of it."""
@@ -218,7 +228,9 @@ class Unsampled:
         number = self._traces[key] = self._numbers.next_trace()
         if isinstance(key, str):
             self._module = self._module or self._numbers.next_module()
-            verdict, frames = Verdict.NO_STACK, [_frame(self._module, len(self._traces))]
+            place = len(self._traces)
+            self._stand_ins[place] = Function(key, "", kind=FrameKind.SYNTHETIC)
+            verdict, frames = Verdict.NO_STACK, [_frame(self._module, place)]
         else:
             verdict = key.verdict
             frames = [_frame(self._module_of(place, new), place.file_addr) for place in key.places]
@@ -235,15 +247,14 @@ class Unsampled:
             new.modules.append(ModuleUpdate(module, gone=False))
         return known[key]
 
-    def _name(self, modules: Sequence[Module], function: str) -> None:
+    def _name(self, modules: Sequence[Module]) -> None:
         """Have what is new in the profile named."""
         news = self._profile.news(self._numbers.passed_on)
         self._numbers.passed_on = news.mark
-        stand_in = Function(function, "", kind=FrameKind.SYNTHETIC)
         in_files: list[tuple[int, RawFrame]] = []
         for address_id, frame in news.addresses:
             if frame.module_id == self._module:
-                self._names.set(address_id, [Frame(stand_in)])
+                self._names.set(address_id, [Frame(self._stand_ins[frame.addr])])
             else:
                 in_files.append((address_id, frame))
         namer = self._namer()
@@ -253,6 +264,16 @@ class Unsampled:
             namer.submit_many(in_files, self._profile.now_ns)
             namer.submit_calls(*news.calls)
             namer.submit_leaves(news.leaves)
+
+
+@dataclass
+class _Part:
+    """What one process gets."""
+
+    number: int  # from 0 on; the first one has all that is new
+    threads: dict[int, ThreadUpdate]
+    rows: list[npt.NDArray[np.void]]
+    until_ns: int = 0
 
 
 class _New(NamedTuple):

@@ -210,7 +210,7 @@ def _decode_threads(section: bytes, record_count: int) -> list[ThreadUpdate]:
     if record_count * THREAD_RECORD.size != len(section):
         raise ProtocolError(f"{len(section)} bytes do not hold {record_count} thread records")
     updates: list[ThreadUpdate] = []
-    for thread_id, tid, flags, _, first_seen_ns, name in THREAD_RECORD.iter_unpack(section):
+    for thread_id, tid, flags, cpu_us, first_seen_ns, name in THREAD_RECORD.iter_unpack(section):
         if not 1 <= thread_id <= MAX_THREAD_ID or first_seen_ns >= MAX_NS:
             raise ProtocolError(f"thread record {thread_id} is invalid")
         updates.append(
@@ -222,6 +222,7 @@ def _decode_threads(section: bytes, record_count: int) -> list[ThreadUpdate]:
                 exited=bool(flags & THREAD_EXITED),
                 hidden=bool(flags & THREAD_HIDDEN),
                 signals_blocked=bool(flags & THREAD_SIGNAL_BLOCKED),
+                cpu_before_ns=cpu_us * 1000,
             )
         )
     return updates

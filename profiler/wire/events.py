@@ -63,6 +63,7 @@ class ThreadUpdate:
     exited: bool
     hidden: bool
     signals_blocked: bool
+    cpu_before_ns: int = 0  # what it had used when it was first seen, which is in no interval
 
 
 @dataclass(frozen=True)

@@ -47,10 +47,18 @@ def module(
 
 
 def thread(
-    thread_id: int, tid: int, name: str, *, flags: int = 0, first_seen_ns: int = 1000
+    thread_id: int,
+    tid: int,
+    name: str,
+    *,
+    flags: int = 0,
+    first_seen_ns: int = 1000,
+    cpu_before_us: int = 0,
 ) -> bytes:
     """A thread record."""
-    return abi.THREAD_RECORD.pack(thread_id, tid, flags, 0, first_seen_ns, name.encode())
+    return abi.THREAD_RECORD.pack(
+        thread_id, tid, flags, cpu_before_us, first_seen_ns, name.encode()
+    )
 
 
 def trace(

@@ -259,8 +259,7 @@ def _record_command(
                 keeping(capture, outputs, with_sources=what.with_sources, keep_s=what.keep_s),
                 _saving(capture, outputs, what, progress) as look,
             ):
-                start.start(capture, interrupts, progress, verification)
-                launched.release()
+                start.start(capture, interrupts, progress, verification, launched.release)
                 until_released.pop_all()
                 watch(capture, interrupts, progress, duration_s, outputs, look)
                 try:

@@ -186,6 +186,24 @@ def test_others_that_are_named_are_attached_to_at_once(
     family.close()
 
 
+def test_native_programs_that_the_kernel_samples_are_attached_to_later(
+    family: Family, told: ToldByTest, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An interpreter's functions are seen by an agent only."""
+    programs = {CHILD: "/usr/bin/cc1", GRANDCHILD: "/usr/bin/python3.11"}
+    monkeypatch.setattr(
+        "flametap.capture.family.os.readlink",
+        lambda path: programs[int(path.split("/")[-2])],
+    )
+    family.sampled_s = 0.3
+    began_s = time.monotonic()
+    told.say(What.BEGAN, CHILD, ROOT)
+    told.say(What.BEGAN, GRANDCHILD, CHILD)
+    wait_until(lambda: len(recorder.attached) == 2, "both")
+    assert [pid for pid, _ in recorder.attached] == [GRANDCHILD, CHILD]
+    assert time.monotonic() - began_s >= 0.3
+
+
 def test_vfork_child_is_not_touched_before_it_has_memory_of_its_own(
     family: Family, told: ToldByTest, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -115,7 +115,7 @@ class PlayedCapture:
         self.diary.append(what)
         self.at.get(what, lambda: None)()
 
-    def start(self) -> None:
+    def start(self, _: object = None) -> None:
         self._note("start")
 
     def wait(self, timeout_s: float) -> bool:

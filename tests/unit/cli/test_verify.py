@@ -16,7 +16,7 @@ from flametap.errors import CannotAttachError
 
 
 class FailingCapture:
-    def start(self) -> None:
+    def start(self, _: object = None) -> None:
         raise CannotAttachError("Frida said no")
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from flametap.linux.command_line import program_name
+from flametap.linux.command_line import has_functions_of_its_own, program_name
 
 
 @pytest.mark.parametrize(
@@ -24,3 +24,11 @@ from flametap.linux.command_line import program_name
 )
 def test_name_is_that_of_what_runs(command: str, expected: str) -> None:
     assert program_name(command) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("python3.11", True), ("node", True), ("java", True), ("bash", False), ("cc1", False)],
+)
+def test_interpreters_have_functions_of_their_own(name: str, expected: bool) -> None:
+    assert has_functions_of_its_own(name) is expected
