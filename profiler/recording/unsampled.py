@@ -47,28 +47,30 @@ class Stack(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A sample of a process: one of its threads was on a CPU."""
+    """A sample of a process: one of its threads was on a CPU. It stands for so much CPU time."""
 
     time_ns: int
+    cpu_ns: int
     stack: Stack
 
 
 class Sampled(NamedTuple):
-    """What the kernel has seen of a process; each sample stands for so much CPU time."""
+    """What the kernel has seen of a process, in order of time."""
 
     seen: Sequence[Seen] = ()
-    period_ns: int = 0
 
     @property
     def cpu_ns(self) -> int:
         """What all samples stand for."""
-        return len(self.seen) * self.period_ns
+        return sum(each.cpu_ns for each in self.seen)
 
     def at_most(self, cpu_ns: int) -> Sampled:
         """Return as many of the samples as some CPU time has room for: the last ones."""
-        if self.cpu_ns <= cpu_ns:
-            return self
-        return self._replace(seen=self.seen[len(self.seen) - cpu_ns // self.period_ns :])
+        first = len(self.seen)
+        while first and self.seen[first - 1].cpu_ns <= cpu_ns:
+            first -= 1
+            cpu_ns -= self.seen[first].cpu_ns
+        return Sampled(self.seen[first:])
 
 
 NOT_SAMPLED = Sampled()
@@ -207,12 +209,12 @@ class Unsampled:
 
     def _rows(self, used: _Used, new: _New) -> npt.NDArray[np.void]:
         """Return the intervals of what was used, without their thread."""
-        shown, period_ns = used.sampled
+        shown = used.sampled.seen
         rows = np.zeros(len(shown) + (used.rest_ns > 0), INTERVAL_DTYPE)
-        for at, seen in enumerate(shown):
-            rows[at]["t0_ns"] = max(1, seen.time_ns - period_ns)
-            rows[at]["trace_id"] = self._trace(seen.stack, new)
-        rows["wall_ns"] = rows["cpu_ns"] = period_ns
+        for row, seen in zip(rows, shown, strict=False):
+            row["t0_ns"] = max(1, seen.time_ns - seen.cpu_ns)
+            row["wall_ns"] = row["cpu_ns"] = seen.cpu_ns
+            row["trace_id"] = self._trace(seen.stack, new)
         rows["samples"] = 1
         if used.rest_ns > 0:
             rest = rows[-1:]

@@ -65,7 +65,7 @@ OTHER = Stack((Place("/bin/as", "ab", 0x18),), Verdict.BAD_MEMORY)
 
 
 def sampled(*stacks: Stack) -> Sampled:
-    return Sampled([Seen((100 + at) * MS, each) for at, each in enumerate(stacks)], 2 * MS)
+    return Sampled([Seen((100 + at) * MS, 2 * MS, each) for at, each in enumerate(stacks)])
 
 
 def test_what_the_kernel_has_sampled_has_stacks(
