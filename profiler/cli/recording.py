@@ -106,7 +106,8 @@ def finish(
     recording = capture.recording
     lines = [*summary(recording, what.waiting_is_shown_by), *gil_lines(recording)]
     certificate = Certificate.of(status)
-    if any(not is_kept(each) for each in outputs):
+    is_empty = not recording.profile.total_ns(Clock.WALL)
+    if any(is_empty or not is_kept(each) for each in outputs):
         refuse_empty(recording, what)
         if what.shown.language == "python" and not status.languages:
             progress.warn(NO_PYTHON)
@@ -226,7 +227,12 @@ def refuse_empty(recording: Recording, what: OutputOptions) -> None:
             f"process {pid} used no CPU time while it was recorded",
             f"{what.waiting_is_shown_by} shows where its threads wait",
         )
-    raise NoSamplesError(f"nothing of process {pid} was recorded", "record for longer: -d 10")
+    what_is = f"nothing of process {pid} was recorded"
+    if status.reason and status.reason != "stopped":
+        raise NoSamplesError(
+            f"{what_is}: {status.reason}", "what runs for less than some milliseconds is not seen"
+        )
+    raise NoSamplesError(what_is, "record for longer: -d 10")
 
 
 def _refuse_unknown(status: Status, what: OutputOptions) -> None:

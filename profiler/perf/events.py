@@ -23,6 +23,7 @@ from ..linux.raw_syscall import raw_syscall
 STACK_BYTES = 8192  # of each sample; a multiple of 8
 _PAGE = mmap.PAGESIZE
 MOST_RINGS_BYTES = 1 << 26  # all of them together
+USERS_RING_PAGES = 128  # that is what a user may lock for each CPU: perf_event_mlock_kb
 _MOST_RING_PAGES, _LEAST_RING_PAGES = 4096, 16  # powers of two
 
 # struct perf_event_attr, up to its version 5; 112 bytes.
@@ -120,6 +121,7 @@ class PerfEvents:
         try:
             cpus = sorted(os.sched_getaffinity(0))
             pages = _power_of_two(MOST_RINGS_BYTES // _PAGE // len(cpus))
+            pages = min(pages, USERS_RING_PAGES) if os.geteuid() else pages
             for cpu in cpus:
                 self._rings.append(_Ring(self._open(pid, cpu, period_ns), pages))
         except BaseException:

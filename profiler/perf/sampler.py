@@ -23,6 +23,8 @@ LEAST_PERIOD_NS = 2_000_000
 CPU_PERIOD_NS = 500_000
 READ_S = 0.05
 TAIL = 48  # samples
+MOST_TAILS = 128
+MOST_WALKED = 20_000
 # After so many samples of a program, each fifth is enough: it costs half a millisecond.
 FULL, EACH = 25, 5
 MOST_KEPT = 200_000  # stacks that nobody has taken
@@ -48,6 +50,7 @@ class PerfSampler:
             self._spaces.begin(pid, read_maps(f"{procfs.PROC}/{pid}"))
         # Of those that an agent is in: what it saw last goes with the process.
         self._tails: dict[int, deque[Sample]] = {pid: deque(maxlen=TAIL)}
+        self._is_over = False
         self._times: Counter[int] = Counter()  # how often each was seen
         self._seen: defaultdict[int, list[Seen]] = defaultdict(list)
         self._walked: dict[Stack, Stack] = {}  # each stack once
@@ -75,7 +78,10 @@ class PerfSampler:
         """
         with self._lock:
             self._read()
+            self._tails.pop(pid, None)
             self._tails[pid] = deque(maxlen=TAIL)
+            if len(self._tails) > MOST_TAILS:  # nobody has told of its end
+                del self._tails[next(iter(self._tails))]
             found = self._taken(pid)
         return Sampled([each for each in found.seen if each.time_ns <= from_ns])
 
@@ -103,6 +109,7 @@ class PerfSampler:
         self._thread.join()
         with self._lock:
             self._read()
+            self._is_over = True
             self._events.close()
 
     def _loop(self) -> None:
@@ -111,8 +118,14 @@ class PerfSampler:
                 self._read()
 
     def _read(self) -> None:
-        if self._closing.is_set() and not self._thread.is_alive():
+        if self._is_over:
             return
+        try:
+            self._take_all()
+        except Exception:  # whatever the kernel writes, or a file holds: the recording goes on
+            self._is_over = True
+
+    def _take_all(self) -> None:
         for record in self._events.read():
             if isinstance(record, Sample):
                 self._take_sample(record)
@@ -146,6 +159,8 @@ class PerfSampler:
             return
         pid = sample.pid
         stack = walk(sample, lambda addr: self._spaces.at(pid, addr))
+        if len(self._walked) > MOST_WALKED:
+            self._walked.clear()
         stack = self._walked.setdefault(stack, stack)
         if stack.places:
             self._seen[pid].append(Seen(sample.time_ns, cpu_ns, stack))

@@ -1,0 +1,117 @@
+"""Whose samples are kept, and for whom."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from flametap.model import Verdict
+from flametap.perf import sampler as module
+from flametap.perf.events import REGISTERS, Forked, Record, Replaced, Sample
+from flametap.perf.sampler import EACH, FULL, TAIL, PerfSampler
+from flametap.recording.unsampled import Place, Sampled, Stack
+from running import wait_until
+
+MS = 10**6
+ROOT, CHILD = 10, 11
+
+
+class FakeEvents:
+    def __init__(self, *_: object) -> None:
+        self.records: list[Record] = []
+        self.is_closed = False
+
+    def read(self) -> list[Record]:
+        found, self.records = self.records, []
+        return found
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@pytest.fixture
+def events(monkeypatch: pytest.MonkeyPatch) -> FakeEvents:
+    found = FakeEvents()
+    monkeypatch.setattr(module, "PerfEvents", lambda *_: found)
+    monkeypatch.setattr(module, "walk", lambda sample, _: stack_of(sample))
+    return found
+
+
+@pytest.fixture
+def sampler(events: FakeEvents) -> Iterator[PerfSampler]:
+    found = PerfSampler(os.getpid())
+    yield found
+    found.close()
+    assert events.is_closed
+
+
+def stack_of(sample: Sample) -> Stack:
+    return Stack((Place("/bin/x", "", sample.registers[0]),), Verdict.COMPLETE)
+
+
+def sample(pid: int, time_ns: int) -> Sample:
+    return Sample(time_ns, pid, False, (time_ns,) * len(REGISTERS), b"")
+
+
+def times(found: Sampled) -> list[int]:
+    return [each.time_ns for each in found.seen]
+
+
+def test_process_without_an_agent_keeps_its_stacks_until_they_are_taken(
+    sampler: PerfSampler, events: FakeEvents
+) -> None:
+    events.records = [Forked(1, CHILD, ROOT), sample(CHILD, 2), sample(CHILD, 3)]
+    assert times(sampler.take(CHILD)) == [2, 3]
+    assert times(sampler.take(CHILD)) == []
+
+
+def test_of_a_long_one_each_fifth_stands_for_five(sampler: PerfSampler, events: FakeEvents) -> None:
+    events.records = [sample(CHILD, at) for at in range(1, FULL + 10 * EACH + 1)]
+    found = sampler.take(CHILD)
+    assert len(found.seen) == FULL + 10
+    assert found.cpu_ns == (FULL + 10 * EACH) * found.seen[0].cpu_ns
+
+
+def test_agent_takes_over_and_the_last_samples_are_kept(
+    sampler: PerfSampler, events: FakeEvents
+) -> None:
+    events.records = [sample(CHILD, 1), sample(CHILD, 5)]
+    assert times(sampler.hand_over(CHILD, 3)) == [1]
+    events.records = [sample(CHILD, at) for at in range(10, 10 + 2 * TAIL)]
+    assert times(sampler.take(CHILD)) == list(range(10 + TAIL, 10 + 2 * TAIL))
+
+
+def test_another_program_is_without_an_agent_again(
+    sampler: PerfSampler, events: FakeEvents
+) -> None:
+    sampler.hand_over(CHILD, 0)
+    events.records = [sample(CHILD, 1), Replaced(2, CHILD, "ls"), sample(CHILD, 3)]
+    assert times(sampler.take(CHILD)) == [3]
+
+
+def test_what_nobody_has_taken_is_left_with_its_name(
+    sampler: PerfSampler, events: FakeEvents
+) -> None:
+    events.records = [Replaced(1, CHILD, "ls"), sample(CHILD, 2), sample(ROOT, 3)]
+    ((name, found),) = sampler.rest({ROOT})
+    assert (name, times(found)) == ("ls", [2])
+
+
+def test_last_samples_come_with_the_end(sampler: PerfSampler, events: FakeEvents) -> None:
+    wait_until(lambda: sampler._thread.is_alive(), "the thread")
+    events.records = [sample(CHILD, 2)]
+    sampler.close()
+    assert times(sampler.take(CHILD)) == [2]
+
+
+def test_damage_ends_the_sampling_and_nothing_else(
+    sampler: PerfSampler, events: FakeEvents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damaged() -> list[Record]:
+        raise ValueError("damaged")
+
+    monkeypatch.setattr(events, "read", damaged)
+    assert times(sampler.take(CHILD)) == []
+    assert times(sampler.take(CHILD)) == []
