@@ -76,6 +76,7 @@ class Member:
     number: int = -1
     name: str = ""
     before_ns: int = 0  # CPU time that it had used before it was followed
+    was_replaced: bool = False  # amid the attach
     began_ns: int = field(default_factory=time.monotonic_ns)
 
 
@@ -143,6 +144,8 @@ class Family:
             if member is not None and member.state is State.ATTACHED:
                 member.state, member.due_s = State.WAITING, 0.0
                 member.began_ns = time.monotonic_ns()
+            elif member is not None and member.state is State.ATTACHING:
+                member.was_replaced = True  # an agent was in it, and has gone
 
     def ended(self, pid: int) -> None:
         """Take note that an attached process has ended."""
@@ -299,9 +302,11 @@ class Family:
             self._refuse(member, f"{type(error).__name__}: {error}")
         finally:
             with self._lock:
-                member.state = state
                 if state is State.ATTACHED:
                     self._attached.add(member.pid)
+                    if member.was_replaced:
+                        state, member.was_replaced = State.WAITING, False
+                member.state = state
 
     def _refuse(self, member: Member, why: str) -> None:
         with contextlib.suppress(*procfs.GONE, PermissionError):

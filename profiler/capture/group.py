@@ -117,7 +117,20 @@ class Group:
 
     def notes(self) -> list[str]:
         """Say which processes could not be recorded, and why."""
-        return self._family.notes() if self._family else []
+        notes = self._family.notes() if self._family else []
+        if self._perf is not None and self._perf.lost:
+            notes.append(
+                f"{self._perf.lost:,} of the kernel's samples of short processes found no room"
+            )
+        return notes
+
+    def set_paused(self, paused: bool) -> None:
+        """Take no samples, or go on; of those that come later, too."""
+        self.is_paused = paused
+        if self._perf is not None:
+            self._perf.is_paused = paused
+        for each in self.alive:
+            each.set_paused(paused)
 
     # ------------------------------------------------------------------ those that come
 
@@ -144,11 +157,11 @@ class Group:
                 self._family.sampled_s = SAMPLED_S
 
         def release() -> None:
+            if self._perf is not None:
+                self._perf.hand_over(self.pid, 0)
             on_sampling()
             # Until then it has run on the spot.
             self._held_ns = cpu_ns(self.pid) or 0
-            if self._perf is not None:
-                self._perf.hand_over(self.pid, 0)
 
         self.main.start(release if self._ends_with_first else on_sampling)
         if self._family is not None:
@@ -234,6 +247,8 @@ class Group:
         else:
             used_ns -= came.before_ns
         if before_ns[0] < LONG_NS:
+            # Of threads that have ended by then, the samples tell.
+            used_ns = max(used_ns, came.sampled.cpu_ns)
             self.unsampled.add_early(came.attached.process(), used_ns, came.sampled)
 
     def _add_late(

@@ -280,9 +280,7 @@ class Capture:
     def set_paused(self, paused: bool) -> None:
         """Stop taking samples, or resume."""
         if self._state in ("recording", "paused"):
-            self._group.is_paused = paused
-            for each in self._group.alive:
-                each.set_paused(paused)
+            self._group.set_paused(paused)
             self._pauses.set(paused, self.profile.now_ns)
             self._state = "paused" if paused else "recording"
 

@@ -15,6 +15,8 @@ import ctypes
 import mmap
 import os
 import struct
+import time
+from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -23,7 +25,6 @@ from ..linux.raw_syscall import raw_syscall
 STACK_BYTES = 8192  # of each sample; a multiple of 8
 _PAGE = mmap.PAGESIZE
 MOST_RINGS_BYTES = 1 << 26  # all of them together
-USERS_RING_PAGES = 128  # that is what a user may lock for each CPU: perf_event_mlock_kb
 _MOST_RING_PAGES, _LEAST_RING_PAGES = 4096, 16  # powers of two
 
 # struct perf_event_attr, up to its version 5; 112 bytes.
@@ -118,12 +119,12 @@ class PerfEvents:
         self.sees_kernel = True
         self.lost = 0
         self._rings: list[_Ring] = []
+        self._early: list[Record] = []  # read, and newer than what others may still write
+        cpus = sorted(os.sched_getaffinity(0))
+        pages = _power_of_two(MOST_RINGS_BYTES // _PAGE // len(cpus))
         try:
-            cpus = sorted(os.sched_getaffinity(0))
-            pages = _power_of_two(MOST_RINGS_BYTES // _PAGE // len(cpus))
-            pages = min(pages, USERS_RING_PAGES) if os.geteuid() else pages
-            for cpu in cpus:
-                self._rings.append(_Ring(self._open(pid, cpu, period_ns), pages))
+            events = [self._open(pid, cpu, period_ns) for cpu in cpus]
+            self._rings = _rings(events, pages)
         except BaseException:
             self.close()
             raise
@@ -136,8 +137,12 @@ class PerfEvents:
         return _open(pid, cpu, period_ns, _WANTED | _EXCLUDE_KERNEL)
 
     def read(self) -> list[Record]:
-        """Return what has come since the last call, in order of time."""
-        found: list[Record] = []
+        """Return what has come since the last call, in order of time.
+
+        What one CPU writes while another's is read comes with the next call.
+        """
+        until_ns = time.monotonic_ns()
+        found, self._early = self._early, []
         for ring in self._rings:
             for kind, misc, body in _records(ring.read()):
                 if kind == _TYPE_LOST:
@@ -145,7 +150,9 @@ class PerfEvents:
                 elif record := _parse(kind, misc, body):
                     found.append(record)
         found.sort(key=lambda record: record.time_ns)
-        return found
+        known = bisect_right(found, until_ns, key=lambda record: record.time_ns)
+        self._early = found[known:]
+        return found[:known]
 
     def close(self) -> None:
         """Let the kernel sample no more."""
@@ -171,21 +178,26 @@ def _open(pid: int, cpu: int, period_ns: int, flags: int) -> int:
     )
 
 
-class _Ring:
-    """The memory of one event, as much as is allowed. It closes the event."""
-
-    def __init__(self, event: int, pages: int) -> None:
-        self._event = event
-        self._memory = self._map(pages)
-        self._size = len(self._memory) - _PAGE
-
-    def _map(self, pages: int) -> mmap.mmap:
-        while pages >= _LEAST_RING_PAGES:
-            with contextlib.suppress(OSError):
-                return mmap.mmap(self._event, (1 + pages) * _PAGE)
+def _rings(events: list[int], pages: int) -> list[_Ring]:
+    """Return the rings of all events, as large as is allowed; else close them and raise OSError."""
+    while pages >= _LEAST_RING_PAGES:
+        mapped: list[mmap.mmap] = []
+        try:
+            mapped += [mmap.mmap(event, (1 + pages) * _PAGE) for event in events]
+            return [_Ring(*each) for each in zip(events, mapped, strict=True)]
+        except OSError:  # a user may lock so much memory, of all of them together
             pages //= 2
-        os.close(self._event)
-        raise OSError("the memory that may be locked is used up")
+    for event in events:
+        os.close(event)
+    raise OSError("the memory that may be locked is used up")
+
+
+class _Ring:
+    """The memory of one event. It closes both."""
+
+    def __init__(self, event: int, memory: mmap.mmap) -> None:
+        self._event, self._memory = event, memory
+        self._size = len(memory) - _PAGE
 
     def read(self) -> bytes:
         """Return the bytes that are new, and make room."""

@@ -21,6 +21,7 @@ from ..symbols.object.object_file import ObjectError, Segment
 from .call_frames import CallFrames, Rules
 
 MAX_FILE_BYTES = 1 << 30
+MOST_ADDR = 1 << 40  # agent/abi.h: frames
 Code = tuple[Place | None, Rules | None]
 
 
@@ -73,6 +74,8 @@ class CodeFile:
             # A mapping begins and ends with a page; an address in the segment is in its bytes.
             if 0 <= file_offset - segment.offset < segment.file_size:
                 addr = file_offset - segment.offset + segment.vaddr
+                if not 0 <= addr < MOST_ADDR:
+                    break
                 rules = self._frames.at(addr - self._base_addr) if self._frames else None
                 return Place(self._path, self._build_id, addr), rules
         return None, None

@@ -36,12 +36,15 @@ class PerfSampler:
     Args:
         pid: the process; it waits to be released.
 
+    Attributes:
+        is_paused: whether samples are left out.
+
     Raises:
         OSError: it is not allowed here.
     """
 
     def __init__(self, pid: int) -> None:
-        self._period_ns = max(LEAST_PERIOD_NS, CPU_PERIOD_NS * (os.cpu_count() or 1))
+        self._period_ns = max(LEAST_PERIOD_NS, CPU_PERIOD_NS * len(os.sched_getaffinity(0)))
         self._events = PerfEvents(pid, self._period_ns)
         self._spaces = Spaces()
         self._names: dict[int, str] = {}
@@ -51,6 +54,7 @@ class PerfSampler:
         # Of those that an agent is in: what it saw last goes with the process.
         self._tails: dict[int, deque[Sample]] = {pid: deque(maxlen=TAIL)}
         self._is_over = False
+        self.is_paused = False
         self._times: Counter[int] = Counter()  # how often each was seen
         self._seen: defaultdict[int, list[Seen]] = defaultdict(list)
         self._walked: dict[Stack, Stack] = {}  # each stack once
@@ -59,6 +63,11 @@ class PerfSampler:
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="flametap-perf", daemon=True)
         self._thread.start()
+
+    @property
+    def lost(self) -> int:
+        """How many of the kernel's records found no room."""
+        return self._events.lost
 
     def take(self, pid: int) -> Sampled:
         """Return what was seen of a process that has ended, in order of time.
@@ -109,6 +118,7 @@ class PerfSampler:
         self._thread.join()
         with self._lock:
             self._read()
+            self._read()  # what came amid the one before
             self._is_over = True
             self._events.close()
 
@@ -145,6 +155,8 @@ class PerfSampler:
 
     def _take_sample(self, sample: Sample) -> None:
         pid = sample.pid
+        if self.is_paused:
+            return
         if pid in self._tails:
             self._tails[pid].append(sample)
             return

@@ -48,7 +48,10 @@ class Spaces:
 
     def fork(self, pid: int, parent: int) -> None:
         """Note that a process begins with all that its parent has mapped."""
-        self._put(pid, self._regions(parent))
+        regions = self._regions(parent)
+        if regions:
+            self._put(parent, regions)  # it was seen again
+        self._put(pid, regions)
 
     def replace(self, pid: int) -> None:
         """Note that a process has another program, and nothing mapped yet."""

@@ -47,6 +47,8 @@ def walk(sample: Sample, at: Callable[[int], Region | None]) -> Stack:
             return stack(Verdict.BAD_MEMORY)
         for register, distance in rules.saved:
             offset = cfa + distance - start
+            if offset < 0 and register != RIP:
+                continue  # the function has taken it back from the stack, and is about to return
             if not 0 <= offset <= last:
                 return stack(Verdict.BAD_MEMORY)
             (registers[register],) = _word(memory, offset)

@@ -210,15 +210,17 @@ class Unsampled:
     def _rows(self, used: _Used, new: _New) -> npt.NDArray[np.void]:
         """Return the intervals of what was used, without their thread."""
         shown = used.sampled.seen
+        # Threads at once use more than the time that passes: that is not from before the recording.
+        first_ns = self._profile.start_ns or 1
         rows = np.zeros(len(shown) + (used.rest_ns > 0), INTERVAL_DTYPE)
         for row, seen in zip(rows, shown, strict=False):
-            row["t0_ns"] = max(1, seen.time_ns - seen.cpu_ns)
+            row["t0_ns"] = max(first_ns, seen.time_ns - seen.cpu_ns)
             row["wall_ns"] = row["cpu_ns"] = seen.cpu_ns
             row["trace_id"] = self._trace(seen.stack, new)
         rows["samples"] = 1
         if used.rest_ns > 0:
             rest = rows[-1:]
-            rest["t0_ns"] = max(1, used.until_ns - used.cpu_ns)
+            rest["t0_ns"] = max(first_ns, used.until_ns - used.rest_ns)
             rest["wall_ns"], rest["cpu_ns"], rest["samples"] = used.rest_ns, used.rest_ns, 0
             rest["trace_id"] = self._trace(f"[{used.why}: {used.program}]", new)
         return rows

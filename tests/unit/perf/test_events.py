@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 
 import pytest
 
@@ -60,6 +61,7 @@ class FakeRing:
 def reader(*rings: bytes) -> PerfEvents:
     found = PerfEvents.__new__(PerfEvents)
     found.lost = 0
+    found._early = []
     found._rings = [FakeRing(each) for each in rings]  # type: ignore[misc]
     return found
 
@@ -87,6 +89,38 @@ def test_thread_without_registers_and_lost_records_are_told() -> None:
     found = reader(sample(10, 300, b"", abi=0) + lost)
     assert found.read() == [Sample(300, 10, False, (), b"")]
     assert found.lost == 7
+
+
+def test_what_a_cpu_writes_amid_a_reading_comes_with_the_next() -> None:
+    """It may follow what another CPU has written after its ring was read."""
+    later_ns = time.monotonic_ns() + 50_000_000
+    found = reader(sample(10, 300, b"") + sample(11, later_ns, b""))
+    assert [each.pid for each in found.read()] == [10]
+    time.sleep(0.06)
+    found._rings[0].data = sample(12, later_ns - 1, b"")  # type: ignore[attr-defined]
+    assert [each.pid for each in found.read()] == [12, 11]
+
+
+def test_rings_are_alike_and_as_large_as_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user may lock so much memory of all CPUs together."""
+    left = [(4 * 32 + 4) * PAGE]
+
+    def mapped(_: int, size: int) -> bytearray:
+        if size > left[0]:
+            raise PermissionError
+        left[0] -= size
+        return bytearray(size)
+
+    def again(*arguments: int) -> bytearray:
+        try:
+            return mapped(*arguments)
+        except PermissionError:
+            left[0] = (4 * 32 + 4) * PAGE
+            raise
+
+    monkeypatch.setattr("flametap.perf.events.mmap.mmap", again)
+    rings = events._rings([3, 4, 5, 6], 4096)
+    assert [each._size for each in rings] == [32 * PAGE] * 4
 
 
 @pytest.mark.parametrize("cut", [1, 7])

@@ -64,7 +64,7 @@ def test_call_at_the_end_of_a_function_is_in_it() -> None:
     ("found", "verdict"),
     [
         (sample(LEAF, ELSEWHERE), Verdict.NO_UNWIND_INFO),
-        (sample(LEAF, 0x4000 + 1), Verdict.NO_UNWIND_INFO),
+        (sample(LEAF, 0x5000 + 1), Verdict.NO_UNWIND_INFO),
         (sample(LEAF), Verdict.BAD_MEMORY),  # nothing was copied
         (sample(WORK, 1, 2), Verdict.BAD_MEMORY),
         (sample(LEAF, 0), Verdict.COMPLETE),
@@ -73,6 +73,12 @@ def test_call_at_the_end_of_a_function_is_in_it() -> None:
 )
 def test_it_ends_with_a_reason(found: Sample, verdict: Verdict) -> None:
     assert addrs(found)[1] is verdict
+
+
+def test_function_that_is_about_to_return_has_taken_its_registers_back() -> None:
+    """Its rules do not say so; what is left of its frame is the return address."""
+    RULES[0x4000] = Rules(RSP, 8, ((RIP, -8), (RBX, -16)))
+    assert addrs(sample(0x4800, WORK + 9, 0, 77, MAIN + 5))[1] is Verdict.COMPLETE
 
 
 def test_it_does_not_go_on_for_ever() -> None:

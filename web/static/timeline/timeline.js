@@ -98,8 +98,7 @@ export class Timeline {
     this.isFinal = status.is_final;
     this.startedS = status.started_s;
     this.processes = status.processes;
-    if (this.split !== this.shownSplit) this.feed.request();
-    this.shownSplit = this.split;
+    this.followSplit();
     this.feed.news(status.revision);
     this.heat.news();
   }
@@ -107,8 +106,16 @@ export class Timeline {
   /** What has a lane: of many processes each one, or each program, unless something else is shown apart. */
   get split() {
     const { by } = this.getState();
-    if (!(this.processes > 1)) return 'thread';
+    if (isReport || !(this.processes > 1)) return 'thread';
     return by || (this.processes > MOST_PROCESSES ? 'program' : 'process');
+  }
+
+  /** Asks for other lanes if something else has them now. */
+  followSplit() {
+    if (this.split === this.shownSplit) return;
+    this.page = 0;
+    this.shownSplit = this.split;
+    this.feed.request();
   }
 
   get nLanes() {
@@ -158,8 +165,8 @@ export class Timeline {
     if (!range || range.startsWith('last')) this.rolling = range;
     this.names.choose(threads);
     const isKnown = !threads.length || this.split !== 'thread' || threads.every((id) => this.lanes?.ids.includes(id));
-    if (!isKnown || this.split !== this.shownSplit) this.feed.request();
-    this.shownSplit = this.split;
+    if (!isKnown) this.feed.request();
+    this.followSplit();
     if (String(threads) !== this.chosen) this.heat.request();
     this.chosen = String(threads);
     this.heat.open(this.getState().heat);
