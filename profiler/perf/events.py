@@ -22,10 +22,11 @@ from typing import NamedTuple
 
 from ..linux.raw_syscall import raw_syscall
 
-STACK_BYTES = 8192  # of each sample; a multiple of 8
+# Of each sample: root may lock enough memory for frames with large buffers. Multiples of 8.
+STACK_BYTES, USERS_STACK_BYTES = 32_768, 8192
 _PAGE = mmap.PAGESIZE
 MOST_RINGS_BYTES = 1 << 26  # all of them together
-_MOST_RING_PAGES, _LEAST_RING_PAGES = 4096, 16  # powers of two
+_MOST_RING_PAGES, _LEAST_RING_PAGES = 8192, 16  # powers of two
 
 # struct perf_event_attr, up to its version 5; 112 bytes.
 _ATTRIBUTES = struct.Struct("=IIQQQQQIIQQQQIiQIHH")
@@ -166,11 +167,12 @@ def _power_of_two(pages: int) -> int:
 
 
 def _open(pid: int, cpu: int, period_ns: int, flags: int) -> int:
+    stack_bytes = USERS_STACK_BYTES if os.geteuid() else STACK_BYTES
     attributes = _ATTRIBUTES.pack(
         *(_TYPE_SOFTWARE, _ATTRIBUTES.size, _TASK_CLOCK, period_ns),
         *(_IP | _TID | _TIME | _REGS_USER | _STACK_USER, 0, flags),
         *(_LEAST_RING_PAGES * _PAGE // 2, 0, 0, 0, 0),
-        *(_REGISTER_MASK, STACK_BYTES, _CLOCK_MONOTONIC, 0, 0, 0, 0),
+        *(_REGISTER_MASK, stack_bytes, _CLOCK_MONOTONIC, 0, 0, 0, 0),
     )
     buffer = ctypes.create_string_buffer(attributes, len(attributes))
     return raw_syscall(

@@ -22,7 +22,7 @@ LEAST_PERIOD_NS = 2_000_000
 # So much more for each CPU: all of them together make 2 000 samples a second.
 CPU_PERIOD_NS = 500_000
 READ_S = 0.05
-TAIL = 48  # samples
+TAIL, TAIL_BYTES = 48, 8192  # samples, and of the stack of each
 MOST_TAILS = 128
 MOST_WALKED = 20_000
 # After so many samples of a program, each fifth is enough: it costs half a millisecond.
@@ -158,7 +158,7 @@ class PerfSampler:
         if self.is_paused:
             return
         if pid in self._tails:
-            self._tails[pid].append(sample)
+            self._tails[pid].append(sample._replace(stack=sample.stack[:TAIL_BYTES]))
             return
         self._times[pid] += 1
         if self._times[pid] <= FULL:
