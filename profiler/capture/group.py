@@ -1,4 +1,4 @@
-"""The processes of one recording: attach to each, follow what they start, and let go of them.
+"""The processes of one recording: each is attached to, followed, and detached from.
 
 A ``Capture`` has one. Its pump reads them and calls ``end``; the thread of the family attaches.
 """
@@ -284,7 +284,7 @@ class Group:
     # ------------------------------------------------------------------ those that go
 
     def end(self, attached: Attached, reason: str, *, others_go_on: bool) -> None:
-        """Let go of one whose recording ends for a reason; see ``Attached.finish``."""
+        """End the recording of one process; see ``Attached.finish``."""
         attached.finish(reason, others_go_on=others_go_on)
         self._n_ended += 1
         if self._family is not None:

@@ -33,7 +33,7 @@ LEFT_OUT = "source texts were left out of this recording: --no-sources"
 MAX_TEXT = 32_000_000  # characters; stored, a fifth of that
 MAX_LISTED = 200  # functions, by self weight, and as many by total weight
 _HAVE_CODE = (FrameKind.NATIVE, FrameKind.INLINED, FrameKind.UNKNOWN)
-# The CPU time that their instructions may take: whoever waits for a recording to end waits for it.
+# The CPU time that their instructions may take: the end of a recording waits for it.
 LISTED_S = 0.7
 
 

@@ -47,7 +47,7 @@ REGISTERS = (
 _REGISTER_MASK = 0x1FF | 0xFF << 16
 
 _HEADER = struct.Struct("=IHH")  # type, misc, size
-_TYPE_LOST, _TYPE_COMM, _TYPE_EXIT, _TYPE_FORK, _TYPE_SAMPLE, _TYPE_MMAP2 = 2, 3, 4, 7, 9, 10
+_TYPE_LOST, _TYPE_COMM, _TYPE_FORK, _TYPE_SAMPLE, _TYPE_MMAP2 = 2, 3, 7, 9, 10
 _MISC_CPU_MODE, _MISC_KERNEL, _MISC_EXEC = 7, 1, 1 << 13
 _SAMPLE = struct.Struct("=QIIQQ")  # ip, pid, tid, time, abi of the registers
 _REGISTER_VALUES = struct.Struct(f"={len(REGISTERS)}Q")
@@ -123,11 +123,14 @@ class PerfEvents:
         self._early: list[Record] = []  # read, and newer than what others may still write
         cpus = sorted(os.sched_getaffinity(0))
         pages = _power_of_two(MOST_RINGS_BYTES // _PAGE // len(cpus))
+        events: list[int] = []
         try:
-            events = [self._open(pid, cpu, period_ns) for cpu in cpus]
+            for cpu in cpus:
+                events.append(self._open(pid, cpu, period_ns))
             self._rings = _rings(events, pages)
         except BaseException:
-            self.close()
+            for event in events:
+                os.close(event)
             raise
 
     def _open(self, pid: int, cpu: int, period_ns: int) -> int:
@@ -181,7 +184,7 @@ def _open(pid: int, cpu: int, period_ns: int, flags: int) -> int:
 
 
 def _rings(events: list[int], pages: int) -> list[_Ring]:
-    """Return the rings of all events, as large as is allowed; else close them and raise OSError."""
+    """Return the rings of all events, as large as is allowed. Raises OSError if none are."""
     while pages >= _LEAST_RING_PAGES:
         mapped: list[mmap.mmap] = []
         try:
@@ -189,8 +192,6 @@ def _rings(events: list[int], pages: int) -> list[_Ring]:
             return [_Ring(*each) for each in zip(events, mapped, strict=True)]
         except OSError:  # a user may lock so much memory, of all of them together
             pages //= 2
-    for event in events:
-        os.close(event)
     raise OSError("the memory that may be locked is used up")
 
 

@@ -1,6 +1,6 @@
 """Sample a process and all that it starts, and keep the stacks of those that no agent is in.
 
-Whoever records a process takes its stacks when it has ended, or when an agent has come.
+Its stacks are taken when the process has ended, or when an agent has come.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class PerfSampler:
                 self._spaces.add(record)
             elif isinstance(record, Forked):
                 self._tails.pop(record.pid, None)  # of a process that had the number before
-                self._forget(record.pid)
+                self._taken(record.pid)
                 self._times.pop(record.pid, None)
                 self._spaces.fork(record.pid, record.parent)
                 self._names[record.pid] = self._names.get(record.parent, "?")
@@ -177,6 +177,3 @@ class PerfSampler:
         if stack.places:
             self._seen[pid].append(Seen(sample.time_ns, cpu_ns, stack))
             self._n_kept += 1
-
-    def _forget(self, pid: int) -> None:
-        self._n_kept -= len(self._seen.pop(pid, []))

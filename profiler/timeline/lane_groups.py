@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from ..model import Process, Split, Thread
+from ..model import Split, Thread
 from ..recording.profile.moments import Moments
+from ..recording.profile.roster import owner_name
 
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
@@ -60,29 +61,14 @@ def lane_groups(thread_ids: npt.NDArray[np.int64], now: Moments, split: Split) -
     if split in (Split.NONE, Split.THREAD):
         own = np.arange(len(thread_ids))
         return LaneGroups(own, own, None)
-    threads, processes = now.threads, now.processes
-    name = _program_of(processes) if split is Split.PROGRAM else _process_of(now)
+    titles = now.titles if split is Split.PROCESS else None
+
+    def name(thread: Thread) -> str:
+        return owner_name(thread, now.processes, titles)
+
+    threads = now.threads
     names = [name(threads.get(each) or Thread(each, 0, "")) for each in thread_ids.tolist()]
     number: dict[str, int] = {}
     of = np.array([number.setdefault(each, len(number)) for each in names], np.intp)
     _, lead = np.unique(of, return_index=True)
     return LaneGroups(of, lead, name)
-
-
-def _program_of(processes: Mapping[int, Process]) -> Callable[[Thread], str]:
-    def name(thread: Thread) -> str:
-        process = processes.get(thread.process)
-        if process is None or not process.pid:  # counted by name: "cc1 × 41"
-            return thread.name.partition(" × ")[0]
-        return process.program.rpartition("/")[2]
-
-    return name
-
-
-def _process_of(now: Moments) -> Callable[[Thread], str]:
-    def name(thread: Thread) -> str:
-        process = now.processes.get(thread.process)
-        known = process is not None and process.pid
-        return now.titles[thread.process] if known else thread.name
-
-    return name

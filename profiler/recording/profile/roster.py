@@ -233,6 +233,18 @@ class Roster:
         return True
 
 
+def owner_name(
+    thread: Thread, processes: Mapping[int, Process], titles: Mapping[int, str] | None = None
+) -> str:
+    """Return the name of a thread's program; with ``Roster.titles``, that of its process."""
+    process = processes.get(thread.process)
+    is_counted = process is None or not process.pid  # by name: "cc1 × 41"
+    if titles is None:
+        name, _, _ = thread.name.partition(" × ")
+        return name if process is None or is_counted else process.program.rpartition("/")[2]
+    return thread.name if is_counted else titles[thread.process]
+
+
 def _numbered(process: Process) -> str:
     return f" [{process.number + 1}]"
 

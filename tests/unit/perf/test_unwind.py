@@ -76,7 +76,7 @@ def test_it_ends_with_a_reason(found: Sample, verdict: Verdict) -> None:
 
 
 def test_function_that_is_about_to_return_has_taken_its_registers_back() -> None:
-    """Its rules do not say so; what is left of its frame is the return address."""
+    """Its rules still name the registers. Only the return address is left of its frame."""
     RULES[0x4000] = Rules(RSP, 8, ((RIP, -8), (RBX, -16)))
     assert addrs(sample(0x4800, WORK + 9, 0, 77, MAIN + 5))[1] is Verdict.COMPLETE
 
