@@ -35,26 +35,26 @@ def _used_ns(lines: list[str]) -> int:
 
 @pytest.mark.parametrize("end", ["exit", "kill", *nightly("exec", "abort", "segv")])
 def test_what_was_sampled_before_the_end_is_there(start: Start, end: str) -> None:
-    target = start("ending", "400", end)
+    target = start("ending", "1000", end)
     with capturing(target.pid, rate_hz=100) as capture:
         target.say("go", 30)
         used_ns = _used_ns(target.lines)
         assert capture.wait(30)
         assert capture.status().state == "ended"
-        # At 100 Hz two periods are 20 ms of 400; a busy machine has more to lose.
-        assert capture.profile.total_ns(Clock.CPU) > 0.85 * used_ns
+        # Behind the last look: two periods of 10 ms; a hypervisor that takes the CPU away, far more.
+        assert capture.profile.total_ns(Clock.CPU) > 0.75 * used_ns
 
 
 @pytest.mark.parametrize("blocks_from_percent", ["25", *nightly("0")])
 def test_cpu_time_that_meets_no_stack_is_told_all_along(
     start: Start, blocks_from_percent: str
 ) -> None:
-    target = start("ending", "400", "kill", blocks_from_percent)
+    target = start("ending", "1000", "kill", blocks_from_percent)
     with capturing(target.pid, rate_hz=100) as capture:
         target.say("go", 30)
         used_ns = _used_ns(target.lines)
         assert capture.wait(30)
-        assert capture.profile.total_ns(Clock.CPU) > 0.85 * used_ns
+        assert capture.profile.total_ns(Clock.CPU) > 0.75 * used_ns
 
 
 @pytest.mark.parametrize("end", ["exit", "segv", *nightly("exec", "abort", "kill")])
