@@ -115,7 +115,7 @@ class Family:
         self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="flametap-attach")
         self._lock = threading.Lock()
         self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name="flametap-family", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="flametap-family", daemon=True)
 
     def start(self) -> None:
         """Begin to follow."""
@@ -134,7 +134,7 @@ class Family:
         with contextlib.suppress(OSError):
             for event in self._births.wait((), 0.0):
                 self._take(event)
-            self._count_ended()
+            self._count_ended(is_last=True)
             self._births.close()
 
     def replaced(self, pid: int) -> None:
@@ -177,6 +177,16 @@ class Family:
 
     # ------------------------------------------------------------------ the thread
 
+    def _run(self) -> None:
+        try:
+            self._loop()
+        except Exception as error:  # whatever it is: the recording goes on, and ends
+            with self._lock:
+                self._refused[f"nothing more is followed: {type(error).__name__}: {error}"] += 1
+                for each in self._members.values():
+                    if each.state is State.WAITING:
+                        each.state = State.REFUSED
+
     def _loop(self) -> None:
         if not isinstance(self._births, NoBirths):
             for event in SeenBirths().wait(set(self._members), 0.0):  # those that are there already
@@ -217,8 +227,12 @@ class Family:
                 self._members.pop(event.pid)
                 self._missed[event.pid] = now_s, member
 
-    def _count_ended(self) -> None:
-        """Count the CPU time of processes that ended before they were attached to."""
+    def _count_ended(self, *, is_last: bool = False) -> None:
+        """Count the CPU time of processes that ended before they were attached to.
+
+        Args:
+            is_last: nobody is attached to any more.
+        """
         now_s = time.monotonic()
         heard: list[tuple[Ended, float]] = []
         with contextlib.suppress(OSError):
@@ -228,7 +242,10 @@ class Family:
             with self._lock:
                 member = self._members.get(each.tid)
                 _, missed = self._missed.pop(each.tid, (0.0, None))
-                if member is not None and member.state is State.REFUSED:
+                if member is not None and (
+                    member.state is State.REFUSED
+                    or (is_last and member.state is not State.ATTACHED)
+                ):
                     missed = member
             if missed is not None:
                 used_ns = max(0, each.cpu_ns - missed.before_ns)

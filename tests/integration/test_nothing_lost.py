@@ -41,7 +41,7 @@ def test_what_was_sampled_before_the_end_is_there(start: Start, end: str) -> Non
         used_ns = _used_ns(target.lines)
         assert capture.wait(30)
         assert capture.status().state == "ended"
-        # Behind the last look: two periods of 10 ms; a hypervisor that takes the CPU away, far more.
+        # Behind the last look are two periods of 10 ms, or a pause that the hypervisor makes.
         assert capture.profile.total_ns(Clock.CPU) > 0.75 * used_ns
 
 

@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterator
 import pytest
 
 from flametap.capture.births import NoBirths, SeenBirths
-from flametap.capture.family import Family
-from flametap.errors import CannotAttachError
+from flametap.capture.family import AT_ONCE, Family
+from flametap.errors import CannotAttachError, UsageError
 from flametap.linux.proc_events import Event, What
 from flametap.linux.task_stats import Ended
 from running import wait_until
@@ -133,6 +133,36 @@ def test_what_ends_before_is_counted_and_threads_are_not(
     wait_until(lambda: recorder.counted and recorder.settled, "what has ended")
     assert recorder.counted == [("true", 700)]
     assert recorder.settled == [(ROOT, 800)]
+
+
+def test_what_waited_for_its_attach_is_counted_at_the_end(
+    told: ToldByTest, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flametap.capture.family.SETTLE_S", 0.0)
+    monkeypatch.setattr("flametap.capture.family.shares_memory", lambda *_: False)
+    monkeypatch.setattr("flametap.capture.family.SeenBirths", lambda: told)
+    monkeypatch.setattr("flametap.capture.family.cpu_ns", lambda _: 0)
+    children = range(CHILD, CHILD + 3 * AT_ONCE)
+    for child in children:
+        told.say(What.BEGAN, child, ROOT)
+    attaching, is_closing = threading.Event(), threading.Event()
+
+    def attach(pid: int, parent: int, before_ns: int | None) -> int:
+        attaching.set()
+        assert is_closing.wait(30)
+        raise UsageError("it has ended", "")
+
+    monkeypatch.setattr(recorder, "attach", attach)
+    family = Family(ROOT, recorder, lambda: told)
+    family.start()
+    assert attaching.wait(30)
+    told.stats = [Ended(child, ROOT, "true", 1000, 700) for child in children]
+    closing = threading.Thread(target=family.close)
+    closing.start()
+    wait_until(lambda: family._pool._shutdown, "the end")
+    is_closing.set()
+    closing.join()
+    assert len(recorder.counted) == len(children)
 
 
 def test_process_that_cannot_be_entered_is_named_and_counted(
