@@ -15,7 +15,8 @@ from ..errors import UsageError
 from ..inject.nursery import Nursery
 from ..inject.process import InjectorProcess
 from ..linux.process_clock import cpu_ns
-from ..recording.unsampled import NOT_SAMPLED, Sampled, Unsampled
+from ..recording.kernel_samples import NOT_SAMPLED, Sampled
+from ..recording.unsampled import Unsampled
 from ..safety import preflight
 from .attached import REPLACED, Attached, Shared
 from .births import NoBirths, births
@@ -83,9 +84,12 @@ class Group:
         self._is_over = False
         self._closing: list[threading.Thread] = []
         self._family: Family | None = None
-        self._ends_with_first = False
+        self._ends_with_first = self._follows = False
+        self._others: Sequence[int] = ()
         self._held_ns = 0  # what the first one had used when it was let go on
         self._came: list[_Came] = []
+        self._untold: dict[int, _Came] = {}  # by pid
+        self._over: dict[int, Sampled] = {}  # seen after that, by number
         self._settled: queue.SimpleQueue[tuple[int, int, Sampled]] = queue.SimpleQueue()
         self._lock = threading.Lock()
 
@@ -145,15 +149,16 @@ class Group:
             ends_with_first: the recording ends when the first one does, whatever goes on then.
         """
         self._family = Family(self.pid, self, births if children else NoBirths, others)
+        self._others, self._follows = others, children
         self._ends_with_first = ends_with_first
 
     def start(self, on_sampling: Callable[[], None]) -> None:
         """Attach to the first process, and begin to follow; see ``Attached.start``."""
-        if self._family is not None and self._ends_with_first:  # we have started it: it waits
+        if self._family is not None and self._follows:
             from ..perf.sampler import PerfSampler
 
             with contextlib.suppress(OSError):  # where it is not allowed
-                self._perf = PerfSampler(self.pid)
+                self._perf = PerfSampler([self.pid, *self._others], is_new=self._ends_with_first)
                 self._family.sampled_s = SAMPLED_S
 
         def release() -> None:
@@ -197,10 +202,10 @@ class Group:
             raise UsageError("nothing is being recorded", "the recording has ended")
         if self.is_paused:
             attached.set_paused(True)
+        sampled = NOT_SAMPLED
+        if self._perf is not None:
+            sampled = self._perf.hand_over(pid, attached.process().first_seen_ns)
         if before_ns is not None or former:
-            sampled = NOT_SAMPLED
-            if self._perf is not None:
-                sampled = self._perf.hand_over(pid, attached.process().first_seen_ns)
             came = _Came(attached, former[-1] if former else None, before_ns or 0, sampled)
             with self._lock:
                 self._came.append(came)
@@ -230,37 +235,57 @@ class Group:
             before_ns = each.attached.cpu_before_ns()
             if before_ns is not None:
                 self._add_early(each, before_ns, first_ns)
-            elif not is_last and each.attached.is_alive:
+            elif not is_last:
                 with self._lock:
                     self._came.append(each)
+            else:  # it ended before its agent has told anything
+                self._untold[each.attached.pid] = each
         while is_last and not self._settled.empty():
             self._add_late(*self._settled.get(), first_ns)
+        for each in self._untold.values():
+            self.unsampled.add_early(each.attached.process(), each.sampled.cpu_ns, each.sampled)
+        for pid, name, sampled in self._perf.ending() if self._perf else ():
+            last = self._last(pid)
+            self.unsampled.add_ending(last.process() if last else None, name, sampled)
+        if is_last:
+            self.unsampled.settle()
         self.unsampled.apply()
+
+    def _last(self, pid: int) -> Attached | None:
+        return next((each for each in reversed(self.all) if each.pid == pid), None)
 
     def _add_early(
         self, came: _Came, before_ns: tuple[int, int], first_ns: Mapping[int, int]
     ) -> None:
-        _, used_ns = before_ns
-        former = came.former and came.former.cpu_before_ns()
-        if came.former and former:  # its first thread goes on with another program
-            used_ns -= former[0] + first_ns.get(came.former.number, 0)
-        else:
-            used_ns -= came.before_ns
         if before_ns[0] < LONG_NS:
+            used_ns = before_ns[1] - self._before(came, first_ns)
             # Of threads that have ended by then, the samples tell.
-            used_ns = max(used_ns, came.sampled.cpu_ns)
-            self.unsampled.add_early(came.attached.process(), used_ns, came.sampled)
+            used_ns = min(max(used_ns, came.sampled.cpu_ns), used_ns + came.sampled.others_ns)
+            process = came.attached.process()
+            self._over[process.number] = self.unsampled.add_early(process, used_ns, came.sampled)
+
+    def _before(self, came: _Came, first_ns: Mapping[int, int]) -> int:
+        """Return the CPU time of its first thread that is known otherwise, or not asked for."""
+        former = came.former and came.former.cpu_before_ns()
+        if came.former and former:  # it goes on with another program
+            return former[0] + first_ns.get(came.former.number, 0)
+        return came.before_ns
 
     def _add_late(
         self, pid: int, cpu_ns: int, sampled: Sampled, first_ns: Mapping[int, int]
     ) -> None:
         """Add what the first thread of a process has used that has ended, and nobody has seen."""
-        last = next((each for each in reversed(self.all) if each.pid == pid), None)
+        last = self._last(pid)
         if last is None:
             return
         before_ns = last.cpu_before_ns()
-        late_ns = sampled.cpu_ns  # where it ended before its agent has told anything
-        if before_ns is not None:
+        late_ns = sampled.cpu_ns
+        untold = self._untold.pop(pid, None)
+        if untold is not None:
+            sampled = untold.sampled.followed_by(sampled)
+            late_ns = cpu_ns - self._before(untold, first_ns) + sampled.others_ns
+        elif before_ns is not None:
+            sampled = self._over.pop(last.number, NOT_SAMPLED).followed_by(sampled)
             held_ns = self._held_ns if last.number == 0 else 0
             late_ns = cpu_ns - max(before_ns[0], held_ns) - first_ns.get(last.number, 0)
         elif last.number == 0:

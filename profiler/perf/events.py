@@ -1,9 +1,10 @@
-"""Receive the kernel's samples of a process and of all that it starts from then on.
+"""Receive the kernel's samples: of all processes, or of one and of all that it starts from then on.
 
 There is one event a CPU, and a ring of memory of each that the kernel writes into: what processes
-map, start, run and end, and at each ``period_ns`` of CPU time the registers of the thread and the
-top of its stack. The kernel counts a thread's time from zero on each CPU, so what ends within one
-period is not seen.
+map, start and run, and at each ``period_ns`` of CPU time the registers of the thread and the top of
+its stack. Of all processes, the time of the CPU counts, so that those which live for less than a
+period have their share. Of one, the kernel counts a thread's time from zero on each CPU: what ends
+within one period is not seen. Starting a process costs more there, too.
 
 Times are CLOCK_MONOTONIC, nanoseconds. perf_event_open(2); tools/perf/design.txt.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import mmap
 import os
 import struct
@@ -30,13 +32,14 @@ _MOST_RING_PAGES, _LEAST_RING_PAGES = 8192, 16  # powers of two
 
 # struct perf_event_attr, up to its version 5; 112 bytes.
 _ATTRIBUTES = struct.Struct("=IIQQQQQIIQQQQIiQIHH")
-_TYPE_SOFTWARE, _TASK_CLOCK = 1, 1
+_TYPE_SOFTWARE, _CPU_CLOCK, _TASK_CLOCK = 1, 0, 1
 _IP, _TID, _TIME, _REGS_USER, _STACK_USER = 1, 2, 4, 1 << 12, 1 << 13
-_INHERIT, _EXCLUDE_KERNEL, _EXCLUDE_HV = 1 << 1, 1 << 5, 1 << 6
+_INHERIT, _EXCLUDE_KERNEL, _EXCLUDE_HV, _EXCLUDE_IDLE = 1 << 1, 1 << 5, 1 << 6, 1 << 7
 _MMAP, _COMM, _TASK, _WATERMARK = 1 << 8, 1 << 9, 1 << 13, 1 << 14
 _SAMPLE_ID_ALL, _MMAP2, _COMM_EXEC, _USE_CLOCKID = 1 << 18, 1 << 23, 1 << 24, 1 << 25
-_WANTED = _INHERIT | _EXCLUDE_HV | _MMAP | _COMM | _TASK | _WATERMARK
+_WANTED = _EXCLUDE_HV | _MMAP | _COMM | _TASK | _WATERMARK
 _WANTED |= _SAMPLE_ID_ALL | _MMAP2 | _COMM_EXEC | _USE_CLOCKID
+_ALL_PROCESSES = -1
 _CLOCK_MONOTONIC = 1
 _CLOSE_ON_EXEC, _NO_GROUP = 8, -1
 # enum perf_event_x86_regs: ax bx cx dx si di bp sp ip, and r8 to r15.
@@ -51,7 +54,7 @@ _TYPE_LOST, _TYPE_COMM, _TYPE_FORK, _TYPE_SAMPLE, _TYPE_MMAP2 = 2, 3, 7, 9, 10
 _MISC_CPU_MODE, _MISC_KERNEL, _MISC_EXEC = 7, 1, 1 << 13
 _SAMPLE = struct.Struct("=QIIQQ")  # ip, pid, tid, time, abi of the registers
 _REGISTER_VALUES = struct.Struct(f"={len(REGISTERS)}Q")
-_ABI_64 = 2
+_ABI_NONE, _ABI_64 = 0, 2
 _TASK_RECORD = struct.Struct("=IIIIQ")  # pid, parent, tid, its parent, time
 _MAP_RECORD = struct.Struct("=IIQQQIIQQII")
 _IDENTITY = struct.Struct("=II")
@@ -65,9 +68,11 @@ class Sample(NamedTuple):
 
     time_ns: int
     pid: int
+    tid: int
     in_kernel: bool
-    registers: tuple[int, ...]  # empty for a thread of the kernel, or one of 32 bits
-    stack: bytes  # from the stack pointer on
+    registers: tuple[int, ...]  # empty where there are none, and for a program of 32 bits
+    stack: bytes | memoryview  # from the stack pointer on
+    has_memory: bool = True  # not a thread whose process has given its memory back, as it ends
 
 
 class Mapped(NamedTuple):
@@ -105,7 +110,7 @@ class PerfEvents:
     """See the module.
 
     Args:
-        pid: the process.
+        pid: the process; None for all. It has one thread, and has started nothing yet.
         period_ns: the CPU time between two samples.
 
     Attributes:
@@ -116,24 +121,28 @@ class PerfEvents:
         OSError: it is not allowed here.
     """
 
-    def __init__(self, pid: int, period_ns: int) -> None:
+    def __init__(self, pid: int | None, period_ns: int) -> None:
         self.sees_kernel = True
         self.lost = 0
         self._rings: list[_Ring] = []
         self._early: list[Record] = []  # read, and newer than what others may still write
-        cpus = sorted(os.sched_getaffinity(0))
-        pages = _power_of_two(MOST_RINGS_BYTES // _PAGE // len(cpus))
+        cpus = os.sysconf("SC_NPROCESSORS_CONF")
+        pages = _power_of_two(MOST_RINGS_BYTES // _PAGE // cpus)
         events: list[int] = []
         try:
-            for cpu in cpus:
-                events.append(self._open(pid, cpu, period_ns))
+            for cpu in range(cpus):
+                try:
+                    events.append(self._open(pid, cpu, period_ns))
+                except OSError as error:
+                    if error.errno != errno.ENODEV:  # a CPU that is switched off
+                        raise
             self._rings = _rings(events, pages)
         except BaseException:
             for event in events:
                 os.close(event)
             raise
 
-    def _open(self, pid: int, cpu: int, period_ns: int) -> int:
+    def _open(self, pid: int | None, cpu: int, period_ns: int) -> int:
         if self.sees_kernel:
             with contextlib.suppress(PermissionError):
                 return _open(pid, cpu, period_ns, _WANTED)
@@ -169,17 +178,21 @@ def _power_of_two(pages: int) -> int:
     return 1 << pages.bit_length() - 1
 
 
-def _open(pid: int, cpu: int, period_ns: int, flags: int) -> int:
+def _open(pid: int | None, cpu: int, period_ns: int, flags: int) -> int:
     stack_bytes = USERS_STACK_BYTES if os.geteuid() else STACK_BYTES
+    clock, flags = (
+        (_CPU_CLOCK, flags | _EXCLUDE_IDLE) if pid is None else (_TASK_CLOCK, flags | _INHERIT)
+    )
     attributes = _ATTRIBUTES.pack(
-        *(_TYPE_SOFTWARE, _ATTRIBUTES.size, _TASK_CLOCK, period_ns),
+        *(_TYPE_SOFTWARE, _ATTRIBUTES.size, clock, period_ns),
         *(_IP | _TID | _TIME | _REGS_USER | _STACK_USER, 0, flags),
         *(_LEAST_RING_PAGES * _PAGE // 2, 0, 0, 0, 0),
         *(_REGISTER_MASK, stack_bytes, _CLOCK_MONOTONIC, 0, 0, 0, 0),
     )
     buffer = ctypes.create_string_buffer(attributes, len(attributes))
+    whose = _ALL_PROCESSES if pid is None else pid
     return raw_syscall(
-        *("perf_event_open", buffer, pid, cpu, _NO_GROUP, ctypes.c_ulong(_CLOSE_ON_EXEC))
+        *("perf_event_open", buffer, whose, cpu, _NO_GROUP, ctypes.c_ulong(_CLOSE_ON_EXEC))
     )
 
 
@@ -230,15 +243,15 @@ def _records(data: bytes) -> Iterator[tuple[int, int, memoryview]]:
 
 def _parse(kind: int, misc: int, body: memoryview) -> Record | None:
     if kind == _TYPE_SAMPLE:
-        _, pid, _, time_ns, abi = _SAMPLE.unpack_from(body)
+        _, pid, tid, time_ns, abi = _SAMPLE.unpack_from(body)
         in_kernel = misc & _MISC_CPU_MODE == _MISC_KERNEL
         if abi != _ABI_64:
-            return Sample(time_ns, pid, in_kernel, (), b"")
+            return Sample(time_ns, pid, tid, in_kernel, (), b"", has_memory=abi != _ABI_NONE)
         registers = _REGISTER_VALUES.unpack_from(body, _SAMPLE.size)
         at = _SAMPLE.size + _REGISTER_VALUES.size + _WORD.size
         (asked,) = _WORD.unpack_from(body, at - _WORD.size)
         (taken,) = _WORD.unpack_from(body, at + asked) if asked else (0,)
-        return Sample(time_ns, pid, in_kernel, registers, bytes(body[at : at + min(asked, taken)]))
+        return Sample(time_ns, pid, tid, in_kernel, registers, body[at : at + min(asked, taken)])
     if kind == _TYPE_MMAP2:
         pid, _, start, size, offset, _, _, inode, *_ = _MAP_RECORD.unpack_from(body)
         path = bytes(body[_MAP_RECORD.size : -_SAMPLE_ID.size]).rstrip(b"\0")

@@ -1,27 +1,35 @@
 """Open the files whose code was sampled: for their build-ids and their call frame information.
 
-They are those that the kernel mapped, by inode, or none. They belong to programs that this user has
-started, and are read with this user's rights.
+They are those that the kernel mapped, by inode, or none; its own code in all programs, the vDSO, is
+read from our memory. They are opened with the rights of the program's user, or with ours if we have
+started it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import stat
+import struct
 from typing import Any
 
 from symbolic.debuginfo import Archive
 from symbolic.exceptions import SymbolicError
 
 from ..linux.elf_headers import PT_LOAD
-from ..recording.unsampled import Place
+from ..linux.file_rights import ProcessUser
+from ..linux.maps import read_maps
+from ..linux.open_beneath import open_regular
+from ..recording.kernel_samples import Place
 from ..symbols.object.elf import ElfFile
 from ..symbols.object.object_file import ObjectError, Segment
-from .call_frames import CallFrames, Rules
+from .call_frames import RSP, CallFrames, Rules
 
 MAX_FILE_BYTES = 1 << 30
 MOST_ADDR = 1 << 40  # agent/abi.h: frames
+VDSO = "[vdso]"
+ENTRY_BYTES = 64  # of the code that a program begins with
+NO_CALLER = Rules(RSP, 8, ())
+_ENTRY, _ENTRY_AT = struct.Struct("<Q"), 24  # e_entry
 Code = tuple[Place | None, Rules | None]
 
 
@@ -31,28 +39,32 @@ class CodeFile:
     Args:
         path: its name.
         inode: the number of the file that was mapped.
+        user: with whose rights it is opened, below the root of that process; None for ours.
     """
 
-    def __init__(self, path: str, inode: int) -> None:
-        self._path, self._inode = path, inode
+    def __init__(self, path: str, inode: int, user: ProcessUser | None = None) -> None:
+        self._path, self._inode, self._user = path, inode, user
         self._was_read = False
         self._build_id, self._base_addr = "", 0
+        self._entry_addr = 0
         self._segments: list[Segment] = []
         self._frames: CallFrames | None = None
         self._known: dict[int, Code] = {}  # by file_offset
 
     def _read(self) -> None:
-        # Without waiting for a writer, should it be a FIFO by now.
-        descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        is_vdso = self._path == VDSO and not self._inode
+        root = f"{self._user.folder}/root" if self._user else ""
+        descriptor = _own_vdso() if is_vdso else open_regular(self._path, root, user=self._user)
         try:
             facts = os.fstat(descriptor)
-            if not stat.S_ISREG(facts.st_mode) or facts.st_ino != self._inode:
+            if not is_vdso and facts.st_ino != self._inode:
                 return
             if facts.st_size > MAX_FILE_BYTES:
                 return
             elf = ElfFile(lambda at, size: os.pread(descriptor, size, at), facts.st_size)
             self._build_id, self._base_addr = elf.build_id, elf.base_addr
             self._segments = [each for each in elf.segments if each.kind == PT_LOAD]
+            (self._entry_addr,) = _ENTRY.unpack(os.pread(descriptor, _ENTRY.size, _ENTRY_AT))
             self._frames = _call_frames(f"/proc/self/fd/{descriptor}")
         finally:
             os.close(descriptor)
@@ -77,6 +89,8 @@ class CodeFile:
                 if not 0 <= addr < MOST_ADDR:
                     break
                 rules = self._frames.at(addr - self._base_addr) if self._frames else None
+                if rules is None and 0 <= addr - self._entry_addr < ENTRY_BYTES:
+                    rules = NO_CALLER  # the dynamic loader has none there
                 return Place(self._path, self._build_id, addr), rules
         return None, None
 
@@ -87,3 +101,15 @@ def _call_frames(path: str) -> CallFrames | None:
         return CallFrames(found.make_cficache().open_stream().read())
     except (SymbolicError, StopIteration):
         return None
+
+
+def _own_vdso() -> int:
+    """Return a file with the code of the vDSO. Raises OSError without it."""
+    mapping = next((each for each in read_maps("/proc/self") if each.path == VDSO), None)
+    if mapping is None:
+        raise OSError("there is no vDSO")
+    with open("/proc/self/mem", "rb", buffering=0) as memory:
+        image = os.pread(memory.fileno(), mapping.end - mapping.start, mapping.start)
+    descriptor = os.memfd_create("vdso", os.MFD_CLOEXEC)
+    os.write(descriptor, image)
+    return descriptor

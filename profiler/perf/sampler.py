@@ -1,6 +1,7 @@
-"""Sample a process and all that it starts, and keep the stacks of those that no agent is in.
+"""Sample processes and all that they start, and keep the stacks of those that no agent is in.
 
-Its stacks are taken when the process has ended, or when an agent has come.
+The stacks of one are taken when it has ended, or when an agent has come. All processes of the
+machine are sampled where that is allowed, and those of others are left out here.
 """
 
 from __future__ import annotations
@@ -9,18 +10,21 @@ import contextlib
 import os
 import threading
 from collections import Counter, defaultdict, deque
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 
 from ..linux import procfs
+from ..linux.child_processes import children_of
+from ..linux.file_rights import ProcessUser
 from ..linux.maps import read_maps
-from ..recording.unsampled import Sampled, Seen, Stack
-from .events import Forked, Mapped, PerfEvents, Replaced, Sample
+from ..recording.kernel_samples import ENDING, STARTING, UNKNOWN, Sampled, Seen, Stack
+from .events import Forked, Mapped, PerfEvents, Sample
 from .spaces import Spaces
 from .unwind import walk
 
-LEAST_PERIOD_NS = 2_000_000
+# No divisor of the periods of programs: in step with a timer, it would always see the same.
+LEAST_PERIOD_NS = 1_973_117
 # So much more for each CPU: all of them together make 2 000 samples a second.
-CPU_PERIOD_NS = 500_000
+CPU_PERIOD_NS = 493_279
 READ_S = 0.05
 TAIL, TAIL_BYTES = 48, 8192  # samples, and of the stack of each
 MOST_TAILS = 128
@@ -34,7 +38,9 @@ class PerfSampler:
     """See the module. Any thread may call.
 
     Args:
-        pid: the process; it waits to be released.
+        pids: the processes. They and all below them are sampled from now on, and the first one is
+            to be handed over to an agent.
+        is_new: there is one; it waits, and has started nothing yet.
 
     Attributes:
         is_paused: whether samples are left out.
@@ -43,20 +49,30 @@ class PerfSampler:
         OSError: it is not allowed here.
     """
 
-    def __init__(self, pid: int) -> None:
-        self._period_ns = max(LEAST_PERIOD_NS, CPU_PERIOD_NS * len(os.sched_getaffinity(0)))
-        self._events = PerfEvents(pid, self._period_ns)
-        self._spaces = Spaces()
+    def __init__(self, pids: Sequence[int], *, is_new: bool) -> None:
+        self._period_ns = max(LEAST_PERIOD_NS, CPU_PERIOD_NS * (os.cpu_count() or 1))
+        self._sees_all = True
+        try:
+            self._events = PerfEvents(None, self._period_ns)
+        except OSError:
+            if not is_new:
+                raise
+            self._sees_all = False
+            self._events = PerfEvents(pids[0], self._period_ns)
+        self._spaces = Spaces(None if is_new else ProcessUser(pids[0]))
         self._names: dict[int, str] = {}
-        with contextlib.suppress(*procfs.GONE):
-            self._names[pid] = procfs.read_task_name(pid, pid)
-            self._spaces.begin(pid, read_maps(f"{procfs.PROC}/{pid}"))
+        self._starting: set[int] = set()  # they have a new program, and have not run it yet
+        # Whose samples are kept.
+        self._family = _with_children(pids)
+        for pid in pids:
+            self._begin(pid)
         # Of those that an agent is in: what it saw last goes with the process.
-        self._tails: dict[int, deque[Sample]] = {pid: deque(maxlen=TAIL)}
+        self._tails: dict[int, deque[Sample | Seen]] = {pids[0]: deque(maxlen=TAIL)}
         self._is_over = False
         self.is_paused = False
         self._times: Counter[int] = Counter()  # how often each was seen
         self._seen: defaultdict[int, list[Seen]] = defaultdict(list)
+        self._ending: list[tuple[int, Seen]] = []
         self._walked: dict[Stack, Stack] = {}  # each stack once
         self._n_kept = 0
         self._lock = threading.Lock()
@@ -76,8 +92,11 @@ class PerfSampler:
         """
         with self._lock:
             self._read()
-            for sample in self._tails.pop(pid, ()):
-                self._walk(sample, self._period_ns)
+            for each in self._tails.pop(pid, ()):
+                if isinstance(each, Seen):
+                    self._keep(pid, each)
+                else:
+                    self._walk(each, self._period_ns)
             return self._taken(pid)
 
     def hand_over(self, pid: int, from_ns: int) -> Sampled:
@@ -88,11 +107,23 @@ class PerfSampler:
         with self._lock:
             self._read()
             self._tails.pop(pid, None)
-            self._tails[pid] = deque(maxlen=TAIL)
+            tail = self._tails[pid] = deque(maxlen=TAIL)
             if len(self._tails) > MOST_TAILS:  # nobody has told of its end
                 del self._tails[next(iter(self._tails))]
             found = self._taken(pid)
+            # Should it end before its agent has told of them.
+            tail += (each for each in found.seen if each.time_ns > from_ns)
         return Sampled([each for each in found.seen if each.time_ns <= from_ns])
+
+    def ending(self) -> list[tuple[int, str, Sampled]]:
+        """Return what is new of processes that the kernel puts an end to, by pid and name.
+
+        They have given their memory back. Nobody tells of the CPU time that this takes.
+        """
+        with self._lock:
+            self._read()
+            found, self._ending = self._ending, []
+            return [(pid, self._names.get(pid, "?"), Sampled([seen])) for pid, seen in found]
 
     def rest(self, known: Collection[int]) -> list[tuple[str, Sampled]]:
         """Return what nobody has taken, by the names of the processes.
@@ -137,29 +168,61 @@ class PerfSampler:
 
     def _take_all(self) -> None:
         for record in self._events.read():
-            if isinstance(record, Sample):
+            if isinstance(record, Forked):
+                self._take_fork(record)
+            elif not self._keeps(record.pid):
+                continue
+            elif isinstance(record, Sample):
                 self._take_sample(record)
             elif isinstance(record, Mapped):
                 self._spaces.add(record)
-            elif isinstance(record, Forked):
-                self._tails.pop(record.pid, None)  # of a process that had the number before
-                self._taken(record.pid)
-                self._times.pop(record.pid, None)
-                self._spaces.fork(record.pid, record.parent)
-                self._names[record.pid] = self._names.get(record.parent, "?")
-            elif isinstance(record, Replaced):
+            else:
                 self._tails.pop(record.pid, None)
                 self._times.pop(record.pid, None)
                 self._spaces.replace(record.pid)
+                self._starting.add(record.pid)
                 self._names[record.pid] = record.name
+
+    def _keeps(self, pid: int) -> bool:
+        return pid in self._family or not self._sees_all
+
+    def _take_fork(self, record: Forked) -> None:
+        pid, parent = record.pid, record.parent
+        if pid in self._family:  # a process that had the number before
+            self._tails.pop(pid, None)
+            self._taken(pid)
+            self._times.pop(pid, None)
+            self._names.pop(pid, None)
+            self._spaces.end(pid)
+            self._starting.discard(pid)
+            self._family.discard(pid)
+        if not self._keeps(parent):
+            return
+        self._family.add(pid)
+        if parent not in self._names:
+            self._begin(parent)
+        self._spaces.fork(pid, parent)
+        self._names[pid] = self._names.get(parent, "?")
+
+    def _begin(self, pid: int) -> None:
+        """Note what a process is that was there before us."""
+        self._names[pid] = "?"
+        with contextlib.suppress(*procfs.GONE, PermissionError):
+            self._names[pid] = procfs.read_task_name(pid, pid)
+            self._spaces.begin(pid, read_maps(f"{procfs.PROC}/{pid}"))
 
     def _take_sample(self, sample: Sample) -> None:
         pid = sample.pid
         if self.is_paused:
             return
-        if pid in self._tails:
-            self._tails[pid].append(sample._replace(stack=sample.stack[:TAIL_BYTES]))
+        if not sample.has_memory:
+            self._ending.append((pid, Seen(sample.time_ns, self._period_ns, ENDING)))
             return
+        if pid in self._tails:
+            self._tails[pid].append(sample._replace(stack=bytes(sample.stack[:TAIL_BYTES])))
+            return
+        if pid not in self._names:
+            self._begin(pid)
         self._times[pid] += 1
         if self._times[pid] <= FULL:
             self._walk(sample, self._period_ns)
@@ -167,13 +230,33 @@ class PerfSampler:
             self._walk(sample, EACH * self._period_ns)
 
     def _walk(self, sample: Sample, cpu_ns: int) -> None:
-        if not sample.registers or self._n_kept >= MOST_KEPT:
+        if self._n_kept >= MOST_KEPT:
             return
         pid = sample.pid
-        stack = walk(sample, lambda addr: self._spaces.at(pid, addr))
+        stack = (
+            walk(sample, lambda addr: self._spaces.at(pid, addr)) if sample.registers else UNKNOWN
+        )
+        if not stack.places:  # in the kernel, the registers may be those of the program before
+            stack = STARTING if sample.in_kernel and pid in self._starting else UNKNOWN
+        else:
+            self._starting.discard(pid)
         if len(self._walked) > MOST_WALKED:
             self._walked.clear()
         stack = self._walked.setdefault(stack, stack)
-        if stack.places:
-            self._seen[pid].append(Seen(sample.time_ns, cpu_ns, stack))
-            self._n_kept += 1
+        self._keep(pid, Seen(sample.time_ns, cpu_ns, stack, sample.tid == pid))
+
+    def _keep(self, pid: int, seen: Seen) -> None:
+        self._seen[pid].append(seen)
+        self._n_kept += 1
+
+
+def _with_children(pids: Iterable[int]) -> set[int]:
+    """Return these processes and all below them."""
+    found: set[int] = set()
+    waiting = list(pids)
+    while waiting:
+        pid = waiting.pop()
+        if pid not in found:
+            found.add(pid)
+            waiting += children_of(pid)
+    return found

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ..linux.file_rights import ProcessUser
 from ..linux.maps import Mapping
 from .events import Mapped
 from .files import Code, CodeFile
@@ -28,9 +29,14 @@ class Region:
 
 
 class Spaces:
-    """The mapped code of processes. One thread uses it."""
+    """The mapped code of processes. One thread uses it.
 
-    def __init__(self) -> None:
+    Args:
+        user: with whose rights files are opened; see ``CodeFile``.
+    """
+
+    def __init__(self, user: ProcessUser | None = None) -> None:
+        self._user = user
         self._files: dict[tuple[str, int], CodeFile] = {}
         # pid → starts and regions, in order; lists are never changed: children have the same.
         self._of: dict[int, tuple[list[int], list[Region]]] = {}
@@ -57,6 +63,10 @@ class Spaces:
         """Note that a process has another program, and nothing mapped yet."""
         self._put(pid, [])
 
+    def end(self, pid: int) -> None:
+        """Forget a process."""
+        self._of.pop(pid, None)
+
     def add(self, mapped: Mapped) -> None:
         """Note a mapping; what was in its place has gone."""
         start, end = mapped.start, mapped.end
@@ -78,7 +88,7 @@ class Spaces:
     def _region(self, start: int, end: int, file_offset: int, path: str, inode: int) -> Region:
         key = path, inode
         if key not in self._files:
-            self._files[key] = CodeFile(path, inode)
+            self._files[key] = CodeFile(path, inode, self._user)
         return Region(start, end, file_offset, self._files[key])
 
     def _put(self, pid: int, regions: list[Region]) -> None:

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable
 
 from ..model import Verdict
-from ..recording.unsampled import Place, Stack
+from ..recording.kernel_samples import Place, Stack
 from .call_frames import RIP, RSP
 from .events import Sample
 from .spaces import Region

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from ..model import Frame, FrameKind, Function, Module, Process, RawFrame, ThreadState, Verdict
 from ..wire.abi import FRAME_KIND_MODULE, FRAME_KIND_SHIFT, FRAME_MODULE_SHIFT
 from ..wire.events import INTERVAL_DTYPE, Batch, ModuleUpdate, ThreadUpdate, Trace
+from .kernel_samples import NOT_SAMPLED, TICK_NS, Place, Sampled, Stack
 from .names.table import SymbolTable
 from .numbers import Numbers
 from .profile.store import Profile
@@ -29,51 +30,8 @@ LATE = "not sampled"
 SHORT = "short-lived"
 COUNTERS = {EARLY: "unattributed_early_ns", SHORT: "unattributed_short_ns"}
 LEAST_NS = 1_000_000
-
-
-class Place(NamedTuple):
-    """Code in a file. Of a caller, ``file_addr`` is in its call."""
-
-    path: str
-    build_id: str
-    file_addr: int
-
-
-class Stack(NamedTuple):
-    """A stack, leaf first."""
-
-    places: tuple[Place, ...]
-    verdict: Verdict
-
-
-class Seen(NamedTuple):
-    """A sample of a process: one of its threads was on a CPU. It stands for so much CPU time."""
-
-    time_ns: int
-    cpu_ns: int
-    stack: Stack
-
-
-class Sampled(NamedTuple):
-    """What the kernel has seen of a process, in order of time."""
-
-    seen: Sequence[Seen] = ()
-
-    @property
-    def cpu_ns(self) -> int:
-        """What all samples stand for."""
-        return sum(each.cpu_ns for each in self.seen)
-
-    def at_most(self, cpu_ns: int) -> Sampled:
-        """Return as many of the samples as some CPU time has room for: the last ones."""
-        first = len(self.seen)
-        while first and self.seen[first - 1].cpu_ns <= cpu_ns:
-            first -= 1
-            cpu_ns -= self.seen[first].cpu_ns
-        return Sampled(self.seen[first:])
-
-
-NOT_SAMPLED = Sampled()
+# Of all processes of a program together. A sample of one may stand for more than that one has used.
+RESERVE_NS = 50_000_000
 
 
 class Namer(Protocol):
@@ -93,16 +51,8 @@ class _Used(NamedTuple):
     program: str
     why: str
     until_ns: int
-    cpu_ns: int
+    rest_ns: int  # CPU time without a stack
     sampled: Sampled = NOT_SAMPLED
-
-    @property
-    def rest_ns(self) -> int:
-        """The CPU time without a stack.
-
-        The kernel may tell the time of the first thread only; the samples are of all.
-        """
-        return max(0, self.cpu_ns - self.sampled.cpu_ns)
 
 
 class Unsampled:
@@ -136,33 +86,69 @@ class Unsampled:
         self._traces: dict[str | Stack, int] = {}  # by function, or by stack
         self._stand_ins: dict[int, Function] = {}  # by address in our module
         self._times: Counter[str] = Counter()
+        self._owed_ns: Counter[str] = Counter()  # told of, and not added yet
         self._added_ns: Counter[str] = Counter()
         self._module = 0
         self._short = -1
         self.n_samples = self.sampled_ns = 0
 
-    def add_early(self, process: Process, cpu_ns: int, sampled: Sampled = NOT_SAMPLED) -> None:
-        """Add what a process had used before an agent came, nanoseconds."""
+    def add_early(self, process: Process, cpu_ns: int, sampled: Sampled = NOT_SAMPLED) -> Sampled:
+        """Add what a process had used before an agent came, nanoseconds.
+
+        Returns:
+            the samples that are of a later time.
+        """
+        first, others = sampled.split(cpu_ns)
         if cpu_ns > 0:
-            until_ns = process.first_seen_ns
-            sampled = sampled.at_most(cpu_ns)
-            used = _Used(process.number, process.program, EARLY, until_ns, cpu_ns, sampled)
-            self._used.put(used)
+            self._add(process, EARLY, process.first_seen_ns, cpu_ns, first)
+        return others
 
     def add_late(self, process: Process, cpu_ns: int, sampled: Sampled = NOT_SAMPLED) -> None:
         """Add what a process had used when it ended, and nobody has seen, nanoseconds."""
         if cpu_ns > LEAST_NS:
-            until_ns = time.monotonic_ns()
-            sampled = sampled.at_most(cpu_ns)
-            self._used.put(_Used(process.number, process.program, LATE, until_ns, cpu_ns, sampled))
+            self._add(process, LATE, time.monotonic_ns(), cpu_ns, sampled.last(cpu_ns))
+
+    def _add(
+        self, process: Process, why: str, until_ns: int, cpu_ns: int, sampled: Sampled
+    ) -> None:
+        sampled = sampled.scaled(cpu_ns).with_stack
+        # The kernel may tell the time of the first thread only; the samples are of all.
+        rest_ns = max(0, cpu_ns - sampled.cpu_ns)
+        self._used.put(_Used(process.number, process.program, why, until_ns, rest_ns, sampled))
 
     def add_short(
         self, name: str, elapsed_ns: int, cpu_ns: int, sampled: Sampled = NOT_SAMPLED
     ) -> None:
-        """Add what a process used in all that has just ended, nanoseconds."""
+        """Add what a process used in all that has just ended, nanoseconds.
+
+        The kernel tells it up to the last time that it looked at the clock.
+        """
         self._times[name] += 1
-        used_ns = min(cpu_ns, elapsed_ns or cpu_ns)
-        self._used.put(_Used(-1, name, SHORT, time.monotonic_ns(), used_ns, sampled))
+        cpu_ns = min(cpu_ns, elapsed_ns or cpu_ns)
+        # What is told is of the first thread.
+        self._add_short(name, cpu_ns, sampled.scaled(cpu_ns + TICK_NS + sampled.others_ns))
+
+    def add_ending(self, process: Process | None, name: str, sampled: Sampled) -> None:
+        """Add what the kernel had to do when a process had ended; None if it was short-lived."""
+        if process is None:
+            self._add_short(name, sampled.cpu_ns, sampled)
+        else:
+            self.add_late(process, sampled.cpu_ns, sampled)
+
+    def _add_short(self, name: str, cpu_ns: int, sampled: Sampled) -> None:
+        owed_ns = self._owed_ns[name] + cpu_ns - sampled.cpu_ns
+        rest_ns = max(0, owed_ns - RESERVE_NS)
+        self._owed_ns[name] = owed_ns - rest_ns
+        known = sampled.with_stack
+        rest_ns += sampled.cpu_ns - known.cpu_ns
+        self._used.put(_Used(-1, name, SHORT, time.monotonic_ns(), rest_ns, known))
+
+    def settle(self) -> None:
+        """Add what is known of short-lived processes, and was not added yet."""
+        for name, owed_ns in self._owed_ns.items():
+            if owed_ns > 0:
+                self._used.put(_Used(-1, name, SHORT, time.monotonic_ns(), owed_ns))
+        self._owed_ns.clear()
 
     def counters(self) -> dict[str, int]:
         """Return the CPU time without a stack that was added so far, by reason, nanoseconds."""
@@ -230,13 +216,15 @@ class Unsampled:
         if key in self._traces:
             return self._traces[key]
         number = self._traces[key] = self._numbers.next_trace()
-        if isinstance(key, str):
+        verdict = Verdict.NO_STACK if isinstance(key, str) else key.verdict
+        name = key if isinstance(key, str) else key.name
+        if name:
             self._module = self._module or self._numbers.next_module()
             place = len(self._traces)
-            self._stand_ins[place] = Function(key, "", kind=FrameKind.SYNTHETIC)
-            verdict, frames = Verdict.NO_STACK, [_frame(self._module, place)]
+            self._stand_ins[place] = Function(name, "", kind=FrameKind.SYNTHETIC)
+            frames = [_frame(self._module, place)]
         else:
-            verdict = key.verdict
+            assert isinstance(key, Stack)
             frames = [_frame(self._module_of(place, new), place.file_addr) for place in key.places]
         new.traces.append(Trace(number, verdict, 0, np.array(frames, np.uint64)))
         return number

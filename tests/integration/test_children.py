@@ -3,7 +3,9 @@ it."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -122,6 +124,31 @@ def test_what_is_over_too_soon_is_sampled_by_the_kernel(builder: Builder, tmp_pa
             total_ns[tree.functions[function].name] += int(weight)
     assert total_ns["parent_work"] == pytest.approx(10 * 40e6, rel=0.25)
     assert total_ns["main"] >= total_ns["parent_work"]
+
+
+def sees_all_processes() -> bool:
+    with contextlib.suppress(OSError):
+        PerfEvents(None, 10**7).close()
+        return True
+    return False
+
+
+def test_what_ends_within_a_period_has_its_share(builder: Builder, tmp_path: Path) -> None:
+    """The sum is the kernel's for the tree, though it tells too little of each process."""
+    if not (sees_all_processes() and kernel_tells()):
+        pytest.skip("the kernel does not let us sample all processes here")
+    times = tmp_path / "times"
+    script = f"for i in $(seq 300); do {builder.program('family')} 0 1; done; times > {times}"
+    recording = recorded(tmp_path, "sh", "-c", f"{script}; exit 0", code=0)
+    children = times.read_text().splitlines()[1]  # POSIX: times
+    used_s = sum(
+        60 * int(minutes) + float(seconds)
+        for minutes, seconds in re.findall(r"(\d+)m([\d.]+)s", children)
+    )
+    found_ns = cpu_by_program(recording)
+    assert found_ns["[short-lived]"] / 1e9 == pytest.approx(used_s, rel=0.25)
+    native = recording.profile.verdicts().native
+    assert native["COMPLETE"] > 0.8 * sum(native.values())
 
 
 def test_without_children_only_the_command_is_recorded(builder: Builder, tmp_path: Path) -> None:

@@ -74,8 +74,8 @@ def test_records_of_all_cpus_are_in_order_of_time() -> None:
         Forked(100, 11, 10),
         Replaced(200, 11, "ls"),
         Mapped(300, 11, 0x1000, 0x3000, 0x3000, 42, "/bin/ls"),
-        Sample(400, 11, True, REGISTERS, b""),
-        Sample(500, 11, False, REGISTERS, b"\x01" * 16),
+        Sample(400, 11, 11, True, REGISTERS, b""),
+        Sample(500, 11, 11, False, REGISTERS, b"\x01" * 16),
     ]
 
 
@@ -87,7 +87,7 @@ def test_threads_and_new_names_are_left_out() -> None:
 def test_thread_without_registers_and_lost_records_are_told() -> None:
     lost = record(2, struct.pack("=QQ", 1, 7) + identity(10, 5))
     found = reader(sample(10, 300, b"", abi=0) + lost)
-    assert found.read() == [Sample(300, 10, False, (), b"")]
+    assert found.read() == [Sample(300, 10, 10, False, (), b"", has_memory=False)]
     assert found.lost == 7
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
@@ -11,11 +10,12 @@ from flametap.model import Verdict
 from flametap.perf import sampler as module
 from flametap.perf.events import REGISTERS, Forked, Record, Replaced, Sample
 from flametap.perf.sampler import EACH, FULL, TAIL, PerfSampler
-from flametap.recording.unsampled import Place, Sampled, Stack
+from flametap.recording.kernel_samples import ENDING, STARTING, UNKNOWN, Place, Sampled, Stack
 from running import wait_until
 
 MS = 10**6
-ROOT, CHILD = 10, 11
+ROOT, CHILD, STRANGER = 1_000_000_010, 1_000_000_011, 1_000_000_012  # no pids
+BIRTH = Forked(0, CHILD, ROOT)
 
 
 class FakeEvents:
@@ -41,7 +41,7 @@ def events(monkeypatch: pytest.MonkeyPatch) -> FakeEvents:
 
 @pytest.fixture
 def sampler(events: FakeEvents) -> Iterator[PerfSampler]:
-    found = PerfSampler(os.getpid())
+    found = PerfSampler([ROOT], is_new=True)
     yield found
     found.close()
     assert events.is_closed
@@ -51,8 +51,8 @@ def stack_of(sample: Sample) -> Stack:
     return Stack((Place("/bin/x", "", sample.registers[0]),), Verdict.COMPLETE)
 
 
-def sample(pid: int, time_ns: int) -> Sample:
-    return Sample(time_ns, pid, False, (time_ns,) * len(REGISTERS), b"")
+def sample(pid: int, time_ns: int, *, in_kernel: bool = False) -> Sample:
+    return Sample(time_ns, pid, pid, in_kernel, (time_ns,) * len(REGISTERS), b"")
 
 
 def times(found: Sampled) -> list[int]:
@@ -62,13 +62,14 @@ def times(found: Sampled) -> list[int]:
 def test_process_without_an_agent_keeps_its_stacks_until_they_are_taken(
     sampler: PerfSampler, events: FakeEvents
 ) -> None:
-    events.records = [Forked(1, CHILD, ROOT), sample(CHILD, 2), sample(CHILD, 3)]
+    events.records = [BIRTH, sample(CHILD, 2), sample(CHILD, 3)]
     assert times(sampler.take(CHILD)) == [2, 3]
     assert times(sampler.take(CHILD)) == []
 
 
 def test_of_a_long_one_each_fifth_stands_for_five(sampler: PerfSampler, events: FakeEvents) -> None:
-    events.records = [sample(CHILD, at) for at in range(1, FULL + 10 * EACH + 1)]
+    events.records = [BIRTH]
+    events.records += [sample(CHILD, at) for at in range(1, FULL + 10 * EACH + 1)]
     found = sampler.take(CHILD)
     assert len(found.seen) == FULL + 10
     assert found.cpu_ns == (FULL + 10 * EACH) * found.seen[0].cpu_ns
@@ -77,7 +78,7 @@ def test_of_a_long_one_each_fifth_stands_for_five(sampler: PerfSampler, events: 
 def test_agent_takes_over_and_the_last_samples_are_kept(
     sampler: PerfSampler, events: FakeEvents
 ) -> None:
-    events.records = [sample(CHILD, 1), sample(CHILD, 5)]
+    events.records = [BIRTH, sample(CHILD, 1), sample(CHILD, 5)]
     assert times(sampler.hand_over(CHILD, 3)) == [1]
     events.records = [sample(CHILD, at) for at in range(10, 10 + 2 * TAIL)]
     assert times(sampler.take(CHILD)) == list(range(10 + TAIL, 10 + 2 * TAIL))
@@ -87,21 +88,21 @@ def test_another_program_is_without_an_agent_again(
     sampler: PerfSampler, events: FakeEvents
 ) -> None:
     sampler.hand_over(CHILD, 0)
-    events.records = [sample(CHILD, 1), Replaced(2, CHILD, "ls"), sample(CHILD, 3)]
+    events.records = [BIRTH, sample(CHILD, 1), Replaced(2, CHILD, "ls"), sample(CHILD, 3)]
     assert times(sampler.take(CHILD)) == [3]
 
 
 def test_what_nobody_has_taken_is_left_with_its_name(
     sampler: PerfSampler, events: FakeEvents
 ) -> None:
-    events.records = [Replaced(1, CHILD, "ls"), sample(CHILD, 2), sample(ROOT, 3)]
+    events.records = [BIRTH, Replaced(1, CHILD, "ls"), sample(CHILD, 2), sample(ROOT, 3)]
     ((name, found),) = sampler.rest({ROOT})
     assert (name, times(found)) == ("ls", [2])
 
 
 def test_last_samples_come_with_the_end(sampler: PerfSampler, events: FakeEvents) -> None:
     wait_until(lambda: sampler._thread.is_alive(), "the thread")
-    events.records = [sample(CHILD, 2)]
+    events.records = [BIRTH, sample(CHILD, 2)]
     sampler.close()
     assert times(sampler.take(CHILD)) == [2]
 
@@ -115,3 +116,45 @@ def test_damage_ends_the_sampling_and_nothing_else(
     monkeypatch.setattr(events, "read", damaged)
     assert times(sampler.take(CHILD)) == []
     assert times(sampler.take(CHILD)) == []
+
+
+def test_processes_of_others_are_left_out(sampler: PerfSampler, events: FakeEvents) -> None:
+    child = 1_000_000_013
+    events.records = [
+        *(Replaced(1, STRANGER, "ls"), sample(STRANGER, 2)),
+        *(Forked(3, child, STRANGER), sample(child, 4)),
+        *(Forked(5, child, ROOT), sample(child, 6)),
+        *(Forked(7, child, STRANGER), sample(child, 8)),  # a pid that is used again
+    ]
+    assert times(sampler.take(STRANGER)) == []
+    assert times(sampler.take(child)) == []
+
+
+def test_agent_that_has_not_told_of_anything_leaves_what_was_seen(
+    sampler: PerfSampler, events: FakeEvents
+) -> None:
+    events.records = [BIRTH, sample(CHILD, 1), sample(CHILD, 5)]
+    assert times(sampler.hand_over(CHILD, 3)) == [1]
+    assert times(sampler.take(CHILD)) == [5]
+
+
+def test_process_without_memory_is_ending(sampler: PerfSampler, events: FakeEvents) -> None:
+    ended = sample(CHILD, 4)._replace(registers=(), has_memory=False)
+    events.records = [BIRTH, Replaced(1, CHILD, "ls"), sample(CHILD, 2), ended]
+    assert times(sampler.take(CHILD)) == [2]
+    ((pid, name, found),) = sampler.ending()
+    assert (pid, name, [each.stack for each in found.seen]) == (CHILD, "ls", [ENDING])
+    assert sampler.ending() == []
+
+
+def test_program_that_has_not_begun_is_starting(
+    sampler: PerfSampler, events: FakeEvents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The registers are of the one before."""
+    monkeypatch.setattr(module, "walk", lambda *_: UNKNOWN)
+    events.records = [
+        *(BIRTH, sample(CHILD, 1, in_kernel=True)),
+        *(Replaced(2, CHILD, "ls"), sample(CHILD, 3, in_kernel=True), sample(CHILD, 4)),
+    ]
+    found = sampler.take(CHILD)
+    assert [each.stack for each in found.seen] == [UNKNOWN, STARTING, UNKNOWN]

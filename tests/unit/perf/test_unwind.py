@@ -12,7 +12,7 @@ from flametap.perf.events import REGISTERS, Mapped, Sample
 from flametap.perf.files import Code, CodeFile
 from flametap.perf.spaces import Region, Spaces
 from flametap.perf.unwind import MAX_FRAMES, walk
-from flametap.recording.unsampled import Place
+from flametap.recording.kernel_samples import Place
 
 RBX = REGISTERS.index("$rbx")
 TOP = 0x7000_0000
@@ -43,7 +43,7 @@ def at(addr: int) -> Region | None:
 def sample(rip: int, *words: int) -> Sample:
     registers = [0] * len(REGISTERS)
     registers[RSP], registers[RIP] = TOP, rip
-    return Sample(0, 10, False, tuple(registers), struct.pack(f"={len(words)}Q", *words))
+    return Sample(0, 10, 10, False, tuple(registers), struct.pack(f"={len(words)}Q", *words))
 
 
 def addrs(found: Sample) -> tuple[list[int], Verdict]:

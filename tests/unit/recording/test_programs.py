@@ -21,6 +21,7 @@ def test_processes_of_one_program_are_one() -> None:
         unsampled.add_early(process, 10_000_000)
     for _ in range(1200):
         unsampled.add_short("cc1", 0, 1_000_000)
+    unsampled.settle()
     unsampled.apply()
     assert programs(profile) == [
         Program("cc1", 1202, 1_220_000_000),
