@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from .events import REGISTERS
 
-RSP, RIP = REGISTERS.index("$rsp"), REGISTERS.index("$rip")
+RSP, RIP, RBP = (REGISTERS.index(name) for name in ("$rsp", "$rip", "$rbp"))
 _NUMBERS = {name: number for number, name in enumerate(REGISTERS)} | {".ra": RIP}
 _FUNCTION = re.compile(rb"^STACK CFI INIT ([0-9a-f]+) ([0-9a-f]+) (.*)$", re.MULTILINE)
 _CHANGE = re.compile(rb"\nSTACK CFI ([0-9a-f]+) (.*)")

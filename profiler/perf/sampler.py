@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Sequence
 from ..linux import procfs
 from ..linux.child_processes import children_of
 from ..linux.file_rights import ProcessUser
-from ..linux.maps import read_maps
+from ..linux.maps import Mapping, read_maps
 from ..recording.kernel_samples import ENDING, STARTING, UNKNOWN, Sampled, Seen, Stack
 from .events import Forked, Mapped, PerfEvents, Sample
 from .spaces import Spaces
@@ -64,8 +64,9 @@ class PerfSampler:
         self._starting: set[int] = set()  # they have a new program, and have not run it yet
         # Whose samples are kept.
         self._family = _with_children(pids)
-        for pid in pids:
-            self._begin(pid)
+        for pid in self._family:
+            with contextlib.suppress(*procfs.GONE):
+                self._names[pid] = procfs.read_task_name(pid, pid)
         # Of those that an agent is in: what it saw last goes with the process.
         self._tails: dict[int, deque[Sample | Seen]] = {pids[0]: deque(maxlen=TAIL)}
         self._is_over = False
@@ -175,7 +176,8 @@ class PerfSampler:
             elif isinstance(record, Sample):
                 self._take_sample(record)
             elif isinstance(record, Mapped):
-                self._spaces.add(record)
+                if self._spaces.knows(record.pid):  # else all is read when it is needed
+                    self._spaces.add(record)
             else:
                 self._tails.pop(record.pid, None)
                 self._times.pop(record.pid, None)
@@ -199,17 +201,17 @@ class PerfSampler:
         if not self._keeps(parent):
             return
         self._family.add(pid)
-        if parent not in self._names:
+        if not self._spaces.knows(parent):
             self._begin(parent)
         self._spaces.fork(pid, parent)
         self._names[pid] = self._names.get(parent, "?")
 
     def _begin(self, pid: int) -> None:
         """Note what a process is that was there before us."""
-        self._names[pid] = "?"
+        mappings: list[Mapping] = []
         with contextlib.suppress(*procfs.GONE, PermissionError):
-            self._names[pid] = procfs.read_task_name(pid, pid)
-            self._spaces.begin(pid, read_maps(f"{procfs.PROC}/{pid}"))
+            mappings += read_maps(f"{procfs.PROC}/{pid}")
+        self._spaces.begin(pid, mappings)
 
     def _take_sample(self, sample: Sample) -> None:
         pid = sample.pid
@@ -221,7 +223,7 @@ class PerfSampler:
         if pid in self._tails:
             self._tails[pid].append(sample._replace(stack=bytes(sample.stack[:TAIL_BYTES])))
             return
-        if pid not in self._names:
+        if not self._spaces.knows(pid):
             self._begin(pid)
         self._times[pid] += 1
         if self._times[pid] <= FULL:

@@ -52,6 +52,10 @@ class Spaces:
             ],
         )
 
+    def knows(self, pid: int) -> bool:
+        """Return whether it is known what a process has mapped."""
+        return pid in self._of
+
     def fork(self, pid: int, parent: int) -> None:
         """Note that a process begins with all that its parent has mapped."""
         regions = self._regions(parent)

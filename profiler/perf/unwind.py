@@ -7,17 +7,21 @@ from collections.abc import Callable
 
 from ..model import Verdict
 from ..recording.kernel_samples import Place, Stack
-from .call_frames import RIP, RSP
+from .call_frames import RBP, RIP, RSP, Rules
 from .events import Sample
 from .spaces import Region
 
 MAX_FRAMES = 256
 _word = struct.Struct("=Q").unpack_from
 _ALL = (1 << 64) - 1
+# The caller's frame pointer is where ours points to, and the return address above it.
+BY_FRAME_POINTER = Rules(RBP, 16, ((RIP, -8), (RBP, -16)))
 
 
 def walk(sample: Sample, at: Callable[[int], Region | None]) -> Stack:
     """Return the stack of a sample of a program.
+
+    Code without rules (Go's, and some that every program has) is left by the frame pointer.
 
     Args:
         sample: it.
@@ -27,6 +31,7 @@ def walk(sample: Sample, at: Callable[[int], Region | None]) -> Stack:
     start = registers[RSP]
     last = len(memory) - 8
     places: list[Place] = []
+    root = Verdict.COMPLETE
 
     def stack(verdict: Verdict) -> Stack:
         return Stack(tuple(places), verdict)
@@ -35,24 +40,29 @@ def walk(sample: Sample, at: Callable[[int], Region | None]) -> Stack:
         # A call may be the last instruction of its function.
         pc = registers[RIP] - (1 if places else 0)
         region = at(pc)
-        place, rules = region.code(pc) if region is not None else (None, None)
+        if region is None:
+            return stack(Verdict.NO_UNWIND_INFO)
+        place, rules = region.code(pc)
+        bad = Verdict.BAD_MEMORY
         if place is not None:
             places.append(place)
         if rules is None:
-            return stack(Verdict.NO_UNWIND_INFO)
+            if root is Verdict.GUESSED and not registers[RBP]:
+                return stack(root)
+            rules, root, bad = BY_FRAME_POINTER, Verdict.GUESSED, Verdict.NO_UNWIND_INFO
         if rules.is_root:
-            return stack(Verdict.COMPLETE)
+            return stack(root)
         cfa = registers[rules.base] + rules.offset & _ALL
         if cfa <= registers[RSP]:  # a stack ends, and never goes back
-            return stack(Verdict.BAD_MEMORY)
+            return stack(bad)
         for register, distance in rules.saved:
             offset = cfa + distance - start
             if offset < 0 and register != RIP:
                 continue  # the function has taken it back from the stack, and is about to return
             if not 0 <= offset <= last:
-                return stack(Verdict.BAD_MEMORY)
+                return stack(bad)
             (registers[register],) = _word(memory, offset)
         registers[RSP] = cfa
         if not registers[RIP]:
-            return stack(Verdict.COMPLETE)
+            return stack(root)
     return stack(Verdict.TRUNCATED_DEPTH)

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from flametap.model import Verdict
-from flametap.perf.call_frames import RIP, RSP, Rules
+from flametap.perf.call_frames import RBP, RIP, RSP, Rules
 from flametap.perf.events import REGISTERS, Mapped, Sample
 from flametap.perf.files import Code, CodeFile
 from flametap.perf.spaces import Region, Spaces
@@ -18,6 +18,7 @@ RBX = REGISTERS.index("$rbx")
 TOP = 0x7000_0000
 # The program has a function a page: main, called by nobody; work, which saves rbx; leaf.
 MAIN, WORK, LEAF, ELSEWHERE = 0x1000, 0x2000, 0x3000, 0x9000
+ELSEWHERE_IN_FILE = 0x4000
 RULES = {
     MAIN: Rules(RSP, 8, ()),
     WORK: Rules(RSP, 24, ((RIP, -8), (RBX, -16))),
@@ -75,9 +76,11 @@ def test_it_ends_with_a_reason(found: Sample, verdict: Verdict) -> None:
     assert addrs(found)[1] is verdict
 
 
-def test_function_that_is_about_to_return_has_taken_its_registers_back() -> None:
+def test_function_that_is_about_to_return_has_taken_its_registers_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Its rules still name the registers. Only the return address is left of its frame."""
-    RULES[0x4000] = Rules(RSP, 8, ((RIP, -8), (RBX, -16)))
+    monkeypatch.setitem(RULES, 0x4000, Rules(RSP, 8, ((RIP, -8), (RBX, -16))))
     assert addrs(sample(0x4800, WORK + 9, 0, 77, MAIN + 5))[1] is Verdict.COMPLETE
 
 
@@ -101,3 +104,34 @@ def test_children_have_what_their_parent_has_mapped_until_they_run_another_progr
     spaces.replace(10)
     assert spaces.at(10, 0x1800) is None
     assert spaces.at(99, 0x1800) is None
+
+
+def without_rules(rbp: int, *words: int) -> Sample:
+    """A thread in code of which nothing is known but where it is."""
+    found = sample(ELSEWHERE_IN_FILE + 4, *words)
+    registers = list(found.registers)
+    registers[RBP] = rbp
+    return found._replace(registers=tuple(registers))
+
+
+@pytest.mark.parametrize(
+    ("found", "addresses", "verdict"),
+    [
+        # By the frame pointer, then by rules; or up to a frame pointer of zero, as in Go.
+        (without_rules(TOP + 8, 1, 0, MAIN + 5), [MAIN + 4], Verdict.GUESSED),
+        (
+            without_rules(TOP + 8, 1, 0, ELSEWHERE_IN_FILE + 9),
+            [ELSEWHERE_IN_FILE + 8],
+            Verdict.GUESSED,
+        ),
+        (without_rules(TOP + 800, 1, 0, MAIN + 5), [], Verdict.NO_UNWIND_INFO),
+        (without_rules(TOP - 8, 1, 0, MAIN + 5), [], Verdict.NO_UNWIND_INFO),
+        (without_rules(TOP + 8, 1, 0, ELSEWHERE), [], Verdict.NO_UNWIND_INFO),
+        (without_rules(0, 1, 0, MAIN + 5), [], Verdict.NO_UNWIND_INFO),
+    ],
+)
+def test_code_without_rules_is_left_by_the_frame_pointer(
+    found: Sample, addresses: list[int], verdict: Verdict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(RULES, 0x4000, raising=False)
+    assert addrs(found) == ([ELSEWHERE_IN_FILE + 4, *addresses], verdict)
