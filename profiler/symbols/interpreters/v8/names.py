@@ -219,9 +219,11 @@ class V8Names:
 
     def _answer(self, codes: list[Code]) -> None:
         named: list[tuple[int, V8Code]] = []
-        for code in codes:
-            self._name(code, named)
-        self._on_named(len(codes), named)
+        try:
+            for code in codes:
+                self._name(code, named)
+        finally:  # somebody waits for each
+            self._on_named(len(codes), named)
 
     def _end(self) -> None:
         if self._memory is not None:
@@ -261,7 +263,10 @@ class V8Names:
         found = self._found(recipe_id)
         if reader is None and found is not None and found.layout is not None and self._pid:
             if self._memory is None:
-                self._memory = ProcessMemory(os.path.join(PROC, str(self._pid)))
+                try:
+                    self._memory = ProcessMemory(os.path.join(PROC, str(self._pid)))
+                except OSError:  # it has ended
+                    return None
             heap = Heap(self._memory, found.layout)
             reader = (heap, Functions(heap, self._tables), found.bytecode_lengths)
             self._readers[recipe_id] = reader
