@@ -27,7 +27,7 @@ from .call_frames import RSP, CallFrames, Rules
 MAX_FILE_BYTES = 1 << 30
 MOST_ADDR = 1 << 40  # agent/abi.h: frames
 VDSO = "[vdso]"
-ENTRY_BYTES = 64  # of the code that a program begins with
+ENTRY_BYTES = 47  # of the code that a program begins with
 NO_CALLER = Rules(RSP, 8, ())
 _ENTRY, _ENTRY_AT = struct.Struct("<Q"), 24  # e_entry
 Code = tuple[Place | None, Rules | None]
@@ -89,8 +89,8 @@ class CodeFile:
                 if not 0 <= addr < MOST_ADDR:
                     break
                 rules = self._frames.at(addr - self._base_addr) if self._frames else None
-                if rules is None and 0 <= addr - self._entry_addr < ENTRY_BYTES:
-                    rules = NO_CALLER  # the dynamic loader has none there
+                if 0 <= addr - self._entry_addr < ENTRY_BYTES:
+                    rules = NO_CALLER  # some have no rules there, others the usual ones
                 return Place(self._path, self._build_id, addr), rules
         return None, None
 

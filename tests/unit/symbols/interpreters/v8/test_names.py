@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import cast
 
 from flametap.symbols.interpreters.found import FoundInterpreter
-from flametap.symbols.interpreters.v8.names import V8Names
+from flametap.symbols.interpreters.v8.names import V8Code, V8Names
 from flametap.symbols.names.limits import Budget
 from flametap.wire.abi import V8_CODE_IS_BYTECODE, V8_KIND_SHIFT
 from flametap.wire.events import Code
@@ -20,7 +20,7 @@ def test_process_that_has_ended_leaves_no_request_open() -> None:
     answers: list[tuple[int, list[int]]] = []
     answered = threading.Event()
 
-    def on_named(n_codes: int, named: list[tuple[int, object]]) -> None:
+    def on_named(n_codes: int, named: list[tuple[int, V8Code]]) -> None:
         answers.append((n_codes, [code_id for code_id, _ in named]))
         answered.set()
 
