@@ -1,27 +1,35 @@
 """Say how to come from a function to its caller, by the call frame information of a file.
 
-``symbolic`` reads ``.eh_frame`` and writes it as text, a line for each function and for each place
-inside where something changes. It leaves out what is neither a sum nor a read of memory. A line is
-parsed when a stack needs it.
+``.eh_frame_hdr`` leads to the entry of a function in ``.eh_frame`` (FDE), this one to what it
+shares with others (CIE). Only the entries of functions that were sampled are read.
 
-Source: Breakpad's symbol files, "STACK CFI records"; x86-64 psABI, 3.7.
+Source: LSB core, ".eh_frame" and ".eh_frame_hdr"; DWARF 5, 6.4.
 """
 
 from __future__ import annotations
 
-import re
+import struct
+from array import array
 from bisect import bisect_right
 from typing import NamedTuple
 
+from .cfa_program import Row, Shared, row_at
 from .events import REGISTERS
+from .reader import Reader
 
 RSP, RIP, RBP = (REGISTERS.index(name) for name in ("$rsp", "$rip", "$rbp"))
-_NUMBERS = {name: number for number, name in enumerate(REGISTERS)} | {".ra": RIP}
-_FUNCTION = re.compile(rb"^STACK CFI INIT ([0-9a-f]+) ([0-9a-f]+) (.*)$", re.MULTILINE)
-_CHANGE = re.compile(rb"\nSTACK CFI ([0-9a-f]+) (.*)")
-_RULE = re.compile(rb"(\.cfa|\.ra|\$\w+): ([^:]*?)(?= \.cfa:| \.ra:| \$\w+:|$)")
-_SUM = re.compile(rb"(\$\w+) (-?\d+) \+")
-_SAVED = re.compile(rb"\.cfa (-?\d+) \+ \^")
+# The numbers of DWARF: System V ABI AMD64, 3.6.2.
+_NUMBERS = tuple(
+    REGISTERS.index(f"${name}")
+    for name in (
+        *("rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp"),
+        *(f"r{number}" for number in range(8, 16)),
+        "rip",
+    )
+)
+_HEADER = struct.Struct("<BBBBiI")  # version, three encodings, .eh_frame, entries
+_USUAL = (1, 0x1B, 0x03, 0x3B)  # relative, 4 bytes: what every linker writes
+_MAX_ENTRY_BYTES = 1 << 16
 
 
 class Rules(NamedTuple):
@@ -42,44 +50,68 @@ class Rules(NamedTuple):
 
 
 class CallFrames:
-    """The rules of one file. Addresses count from where its first segment lies.
+    """The rules of one file. Addresses are file_addrs.
 
     Args:
-        text: what ``symbolic`` writes of the file.
+        header: ``.eh_frame_hdr``.
+        header_addr: where it is.
+        frames: ``.eh_frame``.
+        frames_addr: where it is.
+
+    Raises:
+        ValueError: the header is not of the usual kind.
     """
 
-    def __init__(self, text: bytes) -> None:
-        self._text = text
-        self._functions = sorted(
-            (int(each[1], 16), int(each[2], 16), each.start(3)) for each in _FUNCTION.finditer(text)
-        )
-        self._starts = [start for start, _, _ in self._functions]
+    def __init__(self, header: bytes, header_addr: int, frames: bytes, frames_addr: int) -> None:
+        if len(header) < _HEADER.size or _HEADER.unpack_from(header)[:4] != _USUAL:
+            raise ValueError("unusual header of the call frame information")
+        count = min(_HEADER.unpack_from(header)[5], (len(header) - _HEADER.size) // 8)
+        # Of each function, in order: its start and its entry, from the header's address on.
+        table = array("i", header[_HEADER.size : _HEADER.size + 8 * count])
+        self._starts, self._entries = table[::2], table[1::2]
+        self._header_addr, self._addr = header_addr, frames_addr
+        self._frames = frames
+        self._shared: dict[int, Shared] = {}
 
-    def at(self, addr: int) -> Rules | None:
-        """Return the rules at an address; None if there are none."""
-        place = bisect_right(self._starts, addr) - 1
+    def at(self, file_addr: int) -> Rules | None:
+        """Return the rules at an address; None if there are none, or none that we know."""
+        place = bisect_right(self._starts, file_addr - self._header_addr) - 1
         if place < 0:
             return None
-        start, size, at = self._functions[place]
-        if addr >= start + size:
+        try:
+            row = self._row(self._entries[place] + self._header_addr - self._addr, file_addr)
+        except (ValueError, IndexError, struct.error):  # damaged
             return None
-        end = self._text.find(b"\n", at)
-        end = len(self._text) if end < 0 else end
-        rules = dict(_RULE.findall(self._text[at:end]))
-        while (change := _CHANGE.match(self._text, end)) and int(change[1], 16) <= addr:
-            rules |= dict(_RULE.findall(change[2]))
-            end = change.end()
-        return _compiled(rules)
+        if row is None or not 0 <= row.base < len(_NUMBERS):
+            return None
+        saved = tuple(
+            (_NUMBERS[register], distance)
+            for register, distance in row.saved.items()
+            if register < len(_NUMBERS)
+        )
+        return Rules(_NUMBERS[row.base], row.offset, saved)
 
+    def _row(self, at: int, file_addr: int) -> Row | None:
+        entry = self._entry(at)
+        shared = self._shared_by(at + 4 - entry.unsigned(4))
+        start = entry.pointer(shared.encoding, self._addr)
+        size = entry.pointer(shared.encoding & 0x0F, 0)
+        if not start <= file_addr < start + size:
+            return None
+        if shared.has_more:
+            entry.skip(entry.leb())
+        return row_at(shared, entry, start, file_addr)
 
-def _compiled(rules: dict[bytes, bytes]) -> Rules | None:
-    base = _SUM.fullmatch(rules.pop(b".cfa", b""))
-    register = base and _NUMBERS.get(base[1].decode("ascii", "replace"))
-    if base is None or register is None:
-        return None
-    saved = []
-    for name, rule in rules.items():
-        number, place = _NUMBERS.get(name.decode("ascii", "replace")), _SAVED.fullmatch(rule)
-        if number is not None and place:
-            saved.append((number, int(place[1])))
-    return Rules(register, int(base[2]), tuple(saved))
+    def _entry(self, at: int) -> Reader:
+        """Return the contents of an entry, from what follows its length on."""
+        if not 0 <= at <= len(self._frames) - 4:
+            raise ValueError("an entry outside of the section")
+        (size,) = struct.unpack_from("<I", self._frames, at)
+        if not 0 < size <= _MAX_ENTRY_BYTES:
+            raise ValueError("an entry of a size that none has")
+        return Reader(self._frames, at + 4, at + 4 + size)
+
+    def _shared_by(self, at: int) -> Shared:
+        if at not in self._shared:
+            self._shared[at] = Shared.read(self._entry(at))
+        return self._shared[at]

@@ -10,10 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import struct
-from typing import Any
-
-from symbolic.debuginfo import Archive
-from symbolic.exceptions import SymbolicError
 
 from ..linux.elf_headers import PT_LOAD
 from ..linux.file_rights import ProcessUser
@@ -27,7 +23,8 @@ from .call_frames import RSP, CallFrames, Rules
 MAX_FILE_BYTES = 1 << 30
 MOST_ADDR = 1 << 40  # agent/abi.h: frames
 VDSO = "[vdso]"
-ENTRY_BYTES = 47  # of the code that a program begins with
+# Of the code that a program begins with: _start, and what the dynamic loader has behind it.
+START_BYTES, ENTRY_BYTES = 47, 64
 NO_CALLER = Rules(RSP, 8, ())
 _ENTRY, _ENTRY_AT = struct.Struct("<Q"), 24  # e_entry
 Code = tuple[Place | None, Rules | None]
@@ -45,8 +42,7 @@ class CodeFile:
     def __init__(self, path: str, inode: int, user: ProcessUser | None = None) -> None:
         self._path, self._inode, self._user = path, inode, user
         self._was_read = False
-        self._build_id, self._base_addr = "", 0
-        self._entry_addr = 0
+        self._build_id, self._entry_addr = "", 0
         self._segments: list[Segment] = []
         self._frames: CallFrames | None = None
         self._known: dict[int, Code] = {}  # by file_offset
@@ -62,10 +58,10 @@ class CodeFile:
             if facts.st_size > MAX_FILE_BYTES:
                 return
             elf = ElfFile(lambda at, size: os.pread(descriptor, size, at), facts.st_size)
-            self._build_id, self._base_addr = elf.build_id, elf.base_addr
+            self._build_id = elf.build_id
             self._segments = [each for each in elf.segments if each.kind == PT_LOAD]
             (self._entry_addr,) = _ENTRY.unpack(os.pread(descriptor, _ENTRY.size, _ENTRY_AT))
-            self._frames = _call_frames(f"/proc/self/fd/{descriptor}")
+            self._frames = _call_frames(elf)
         finally:
             os.close(descriptor)
 
@@ -88,19 +84,22 @@ class CodeFile:
                 addr = file_offset - segment.offset + segment.vaddr
                 if not 0 <= addr < MOST_ADDR:
                     break
-                rules = self._frames.at(addr - self._base_addr) if self._frames else None
-                if 0 <= addr - self._entry_addr < ENTRY_BYTES:
-                    rules = NO_CALLER  # some have no rules there, others the usual ones
+                rules = self._frames.at(addr) if self._frames else None
+                # Some have no rules there, others the usual ones.
+                behind = addr - self._entry_addr
+                if 0 <= behind < (START_BYTES if rules else ENTRY_BYTES):
+                    rules = NO_CALLER
                 return Place(self._path, self._build_id, addr), rules
         return None, None
 
 
-def _call_frames(path: str) -> CallFrames | None:
-    try:
-        found: Any = next(iter(Archive.open(path).iter_objects()))
-        return CallFrames(found.make_cficache().open_stream().read())
-    except (SymbolicError, StopIteration):
+def _call_frames(elf: ElfFile) -> CallFrames | None:
+    header, frames = elf.section(".eh_frame_hdr"), elf.section(".eh_frame")
+    if header is None or frames is None:
         return None
+    with contextlib.suppress(ValueError):
+        return CallFrames(elf.data(header), header.addr, elf.data(frames), frames.addr)
+    return None
 
 
 def _own_vdso() -> int:

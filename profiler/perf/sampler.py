@@ -235,13 +235,17 @@ class PerfSampler:
         if self._n_kept >= MOST_KEPT:
             return
         pid = sample.pid
-        stack = (
-            walk(sample, lambda addr: self._spaces.at(pid, addr)) if sample.registers else UNKNOWN
-        )
-        if not stack.places:  # in the kernel, the registers may be those of the program before
-            stack = STARTING if sample.in_kernel and pid in self._starting else UNKNOWN
-        else:
+        stack = UNKNOWN
+        if sample.registers:
+            stack = walk(sample, lambda addr: self._spaces.at(pid, addr))
+        if sample.in_kernel and not (sample.stack and stack.places):
+            # The registers are those of the program before; its memory has gone, or is about to.
+            is_starting = pid in self._starting or not sample.stack
+            stack = STARTING if sample.registers and is_starting else UNKNOWN
+        elif stack.places:
             self._starting.discard(pid)
+        else:
+            stack = UNKNOWN
         if len(self._walked) > MOST_WALKED:
             self._walked.clear()
         stack = self._walked.setdefault(stack, stack)

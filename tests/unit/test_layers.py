@@ -172,7 +172,7 @@ BELONGS_TO: dict[str, tuple[str, ...]] = {
     ),
     "capstone": ("symbols.object",),
     "elftools": ("symbols",),
-    "symbolic": ("perf", "symbols"),
+    "symbolic": ("symbols",),
     "multi_demangle": ("symbols.names",),
     "orjson": ("web", "export", "cli", "foreign.opening", "recording"),
     "re2": ("tree.search",),

@@ -52,7 +52,7 @@ def stack_of(sample: Sample) -> Stack:
 
 
 def sample(pid: int, time_ns: int, *, in_kernel: bool = False) -> Sample:
-    return Sample(time_ns, pid, pid, in_kernel, (time_ns,) * len(REGISTERS), b"")
+    return Sample(time_ns, pid, pid, in_kernel, (time_ns,) * len(REGISTERS), b"12345678")
 
 
 def times(found: Sampled) -> list[int]:
@@ -155,6 +155,7 @@ def test_program_that_has_not_begun_is_starting(
     events.records = [
         *(BIRTH, sample(CHILD, 1, in_kernel=True)),
         *(Replaced(2, CHILD, "ls"), sample(CHILD, 3, in_kernel=True), sample(CHILD, 4)),
+        sample(CHILD, 5, in_kernel=True)._replace(stack=b""),
     ]
     found = sampler.take(CHILD)
-    assert [each.stack for each in found.seen] == [UNKNOWN, STARTING, UNKNOWN]
+    assert [each.stack for each in found.seen] == [UNKNOWN, STARTING, UNKNOWN, STARTING]
