@@ -27,6 +27,7 @@ from ..symbols.interpreters.search import Interpreters
 from ..symbols.jit.descriptors import Descriptors
 from ..symbols.jit.dotnet_port import DotnetPerfMap
 from ..symbols.symbolizers import Symbolizers
+from ..wire.events import Batch
 from .capture_options import CaptureOptions
 from .end_reasons import (
     AGENT_STOP_NOTES,
@@ -69,6 +70,7 @@ class Shared:
         modules: names code in files, once the first process is attached to.
         symbolizers: those of all processes.
         lock: held to change the two.
+        fill: gives stacks to CPU time that an agent tells without; see ``KernelFill``.
     """
 
     profile: Profile
@@ -78,6 +80,7 @@ class Shared:
     modules: ModuleNames | None = None
     symbolizers: Symbolizers = field(default_factory=Symbolizers)
     lock: threading.Lock = field(default_factory=threading.Lock)
+    fill: Callable[[Batch], Batch] = lambda batch: batch
 
 
 class Attached:
@@ -125,7 +128,10 @@ class Attached:
         self._thread_names: ThreadNames | None = None
         self._kernel = KernelWatch(pid, number)
         numbers = ProcessNumbers(shared.numbers, number)
-        self.intake = Intake(shared.profile, numbers, number, self._look_for_interpreters)
+        self.intake = Intake(
+            *(shared.profile, numbers, number, self._look_for_interpreters),
+            lambda batch: shared.fill(batch),
+        )
         self._first_seen_ns = 0
         self._closing = threading.Lock()
         self._is_closed = False

@@ -23,6 +23,7 @@ from .births import NoBirths, births
 from .capture_options import CaptureOptions
 from .end_reasons import STOPPED
 from .family import Family
+from .kernel_fill import KernelFill
 
 if TYPE_CHECKING:
     # It takes some time to import, so it is imported while the attach is under way.
@@ -78,7 +79,12 @@ class Group:
             *(shared.profile, shared.names, shared.numbers, self._new_number),
             lambda: self.main.symbolizer,
         )
+        self.fill = KernelFill(
+            self.unsampled.traces, lambda: shared.profile.plain_threads, self._sampler
+        )
+        shared.fill = self.fill.fill
         self._perf: PerfSampler | None = None
+        self._is_perf_refused = False
         self._n_processes = 1
         self._n_ended = 0
         self._is_over = False
@@ -136,6 +142,17 @@ class Group:
         for each in self.alive:
             each.set_paused(paused)
 
+    def _sampler(self) -> PerfSampler | None:
+        """Return what has the kernel sample; None where that is not allowed."""
+        if self._perf is None and not self._is_perf_refused:
+            self._is_perf_refused = True
+            alive = self.alive
+            with contextlib.suppress(OSError):
+                self._perf = _sampler([each.pid for each in alive], is_new=False, follows=False)
+                for each in alive:
+                    self._perf.hand_over(each.pid, 0)
+        return self._perf
+
     # ------------------------------------------------------------------ those that come
 
     def follow(
@@ -155,10 +172,9 @@ class Group:
     def start(self, on_sampling: Callable[[], None]) -> None:
         """Attach to the first process, and begin to follow; see ``Attached.start``."""
         if self._family is not None and self._follows:
-            from ..perf.sampler import PerfSampler
-
             with contextlib.suppress(OSError):  # where it is not allowed
-                self._perf = PerfSampler([self.pid, *self._others], is_new=self._ends_with_first)
+                pids = [self.pid, *self._others]
+                self._perf = _sampler(pids, is_new=self._ends_with_first)
                 self._family.sampled_s = SAMPLED_S
 
         def release() -> None:
@@ -364,3 +380,10 @@ class Group:
             each.close()
         for thread in self._closing:
             thread.join()
+
+
+def _sampler(pids: Sequence[int], *, is_new: bool, follows: bool = True) -> PerfSampler:
+    """Have the kernel sample processes. Raises OSError where that is not allowed."""
+    from ..perf.sampler import PerfSampler  # it takes some time, and few need it
+
+    return PerfSampler(pids, is_new=is_new, follows=follows)

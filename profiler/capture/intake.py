@@ -15,7 +15,7 @@ from ..recording.numbers import ProcessNumbers
 from ..recording.profile.store import Profile
 from ..wire.abi import RING_BYTES
 from ..wire.decoder import Decoder
-from ..wire.events import Code, ModuleUpdate, joined
+from ..wire.events import Batch, Code, ModuleUpdate, joined
 from ..wire.ring import Ring
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class Intake:
         numbers: what the agent's numbers are there.
         process: the number of the process.
         on_modules: called when there are new modules.
+        fill: gives stacks to CPU time that the agent tells without; see ``KernelFill``.
 
     Attributes:
         error: why nothing is read any more; None while all is well.
@@ -50,13 +51,14 @@ class Intake:
         numbers: ProcessNumbers,
         process: int,
         on_modules: Callable[[], None],
+        fill: Callable[[Batch], Batch] = lambda batch: batch,
     ) -> None:
         self.error: FlametapError | None = None
         self.now_ns = 0
         self._profile = profile
         self._numbers = numbers
         self._process = process
-        self._on_modules = on_modules
+        self._on_modules, self._fill = on_modules, fill
         self._decoder = Decoder()
         self.cpu_before_ns: dict[int, int] = {}
         self._counters: dict[str, int] = {}
@@ -92,7 +94,7 @@ class Intake:
                 data = ring.read()
                 self._bytes_per_s = len(data) / max(since_s, SOON_S)
                 for sent in joined(self._decoder.feed(data)):
-                    batch = self._numbers.batch(sent)
+                    batch = self._fill(self._numbers.batch(sent))
                     self._profile.apply(batch, self._process)
                     self.now_ns = max(self.now_ns, batch.now_ns)
                     modules += batch.modules

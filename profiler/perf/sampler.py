@@ -31,6 +31,7 @@ MOST_TAILS = 128
 MOST_WALKED = 20_000
 # After so many samples of a program, each fifth is enough: it costs half a millisecond.
 FULL, EACH = 25, 5
+MOST_WATCHED = 4096  # of a thread whose CPU time an agent tells
 MOST_KEPT = 200_000  # stacks that nobody has taken
 
 
@@ -38,9 +39,10 @@ class PerfSampler:
     """See the module. Any thread may call.
 
     Args:
-        pids: the processes. They and all below them are sampled from now on, and the first one is
-            to be handed over to an agent.
+        pids: the processes. They are sampled from now on; the first one is to be handed over to
+            an agent.
         is_new: there is one; it waits, and has started nothing yet.
+        follows: what they start, and have started, is sampled, too.
 
     Attributes:
         is_paused: whether samples are left out.
@@ -49,7 +51,7 @@ class PerfSampler:
         OSError: it is not allowed here.
     """
 
-    def __init__(self, pids: Sequence[int], *, is_new: bool) -> None:
+    def __init__(self, pids: Sequence[int], *, is_new: bool, follows: bool = True) -> None:
         self._period_ns = max(LEAST_PERIOD_NS, CPU_PERIOD_NS * (os.cpu_count() or 1))
         self._sees_all = True
         try:
@@ -63,7 +65,9 @@ class PerfSampler:
         self._names: dict[int, str] = {}
         self._starting: set[int] = set()  # they have a new program, and have not run it yet
         # Whose samples are kept.
-        self._family = _with_children(pids)
+        self._family = _with_children(pids) if follows else set(pids)
+        self._follows = follows
+        self._watched: dict[int, deque[Seen]] = {}  # by tid
         for pid in self._family:
             with contextlib.suppress(*procfs.GONE):
                 self._names[pid] = procfs.read_task_name(pid, pid)
@@ -125,6 +129,24 @@ class PerfSampler:
             self._read()
             found, self._ending = self._ending, []
             return [(pid, self._names.get(pid, "?"), Sampled([seen])) for pid, seen in found]
+
+    def watch(self, tid: int) -> None:
+        """Keep the stacks of a thread, though an agent is in its process."""
+        with self._lock:
+            self._watched.setdefault(tid, deque(maxlen=MOST_WATCHED))
+
+    def of_thread(self, tid: int, from_ns: int, until_ns: int) -> list[Seen]:
+        """Return what was seen of a watched thread; what was before is forgotten."""
+        with self._lock:
+            seen = self._watched[tid]
+            if not seen or seen[-1].time_ns < until_ns:
+                self._read()
+            while seen and seen[0].time_ns <= from_ns:
+                seen.popleft()
+            found = []
+            while seen and seen[0].time_ns <= until_ns:
+                found.append(seen.popleft())
+            return found
 
     def rest(self, known: Collection[int]) -> list[tuple[str, Sampled]]:
         """Return what nobody has taken, by the names of the processes.
@@ -198,7 +220,7 @@ class PerfSampler:
             self._spaces.end(pid)
             self._starting.discard(pid)
             self._family.discard(pid)
-        if not self._keeps(parent):
+        if not (self._follows and self._keeps(parent)):
             return
         self._family.add(pid)
         if not self._spaces.knows(parent):
@@ -220,11 +242,12 @@ class PerfSampler:
         if not sample.has_memory:
             self._ending.append((pid, Seen(sample.time_ns, self._period_ns, ENDING)))
             return
+        if sample.tid in self._watched:
+            self._watched[sample.tid].append(self._walked_sample(sample, self._period_ns))
+            return
         if pid in self._tails:
             self._tails[pid].append(sample._replace(stack=bytes(sample.stack[:TAIL_BYTES])))
             return
-        if not self._spaces.knows(pid):
-            self._begin(pid)
         self._times[pid] += 1
         if self._times[pid] <= FULL:
             self._walk(sample, self._period_ns)
@@ -232,9 +255,13 @@ class PerfSampler:
             self._walk(sample, EACH * self._period_ns)
 
     def _walk(self, sample: Sample, cpu_ns: int) -> None:
-        if self._n_kept >= MOST_KEPT:
-            return
+        if self._n_kept < MOST_KEPT:
+            self._keep(sample.pid, self._walked_sample(sample, cpu_ns))
+
+    def _walked_sample(self, sample: Sample, cpu_ns: int) -> Seen:
         pid = sample.pid
+        if not self._spaces.knows(pid):
+            self._begin(pid)
         stack = UNKNOWN
         if sample.registers:
             stack = walk(sample, lambda addr: self._spaces.at(pid, addr))
@@ -249,7 +276,7 @@ class PerfSampler:
         if len(self._walked) > MOST_WALKED:
             self._walked.clear()
         stack = self._walked.setdefault(stack, stack)
-        self._keep(pid, Seen(sample.time_ns, cpu_ns, stack, sample.tid == pid))
+        return Seen(sample.time_ns, cpu_ns, stack, sample.tid == pid)
 
     def _keep(self, pid: int, seen: Seen) -> None:
         self._seen[pid].append(seen)

@@ -101,8 +101,8 @@ def summary_of(
     if blocking and cut.get(Verdict.NO_STACK, 0) >= SHARE_SHOWN:
         names = ", ".join(sorted(set(blocking))[:5])
         lines.append(
-            f"{counted(len(blocking), 'thread')} blocked our signal and could be sampled only "
-            f"while waiting: {names}"
+            f"{counted(len(blocking), 'thread')} blocked our signal, and is seen only while it "
+            f"waits where the kernel did not sample it: {names}"
         )
     if status.verdict_modules:
         modules = [module or NO_FILE for module in status.verdict_modules][:5]

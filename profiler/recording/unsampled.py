@@ -17,10 +17,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ..model import Frame, FrameKind, Function, Module, Process, RawFrame, ThreadState, Verdict
-from ..wire.abi import FRAME_KIND_MODULE, FRAME_KIND_SHIFT, FRAME_MODULE_SHIFT
-from ..wire.events import INTERVAL_DTYPE, Batch, ModuleUpdate, ThreadUpdate, Trace
-from .kernel_samples import NOT_SAMPLED, TICK_NS, Place, Sampled, Stack
+from ..model import Frame, Module, Process, RawFrame, ThreadState
+from ..wire.events import INTERVAL_DTYPE, Batch, ThreadUpdate
+from .kernel_samples import NOT_SAMPLED, TICK_NS, Sampled
+from .kernel_traces import KernelTraces, NewTraces
 from .names.table import SymbolTable
 from .numbers import Numbers
 from .profile.store import Profile
@@ -66,6 +66,7 @@ class Unsampled:
         namer: finds the names of its stacks.
 
     Attributes:
+        traces: the numbers of its stacks.
         n_samples: the kernel's samples that were added …
         sampled_ns: … and the CPU time that they stand for.
     """
@@ -83,12 +84,10 @@ class Unsampled:
         self._used: queue.SimpleQueue[_Used] = queue.SimpleQueue()
         self._threads: dict[tuple[int, str], tuple[int, int]] = {}  # number, first seen
         self._namer = namer
-        self._traces: dict[str | Stack, int] = {}  # by function, or by stack
-        self._stand_ins: dict[int, Function] = {}  # by address in our module
+        self.traces = KernelTraces(numbers)
         self._times: Counter[str] = Counter()
         self._owed_ns: Counter[str] = Counter()  # told of, and not added yet
         self._added_ns: Counter[str] = Counter()
-        self._module = 0
         self._short = -1
         self.n_samples = self.sampled_ns = 0
 
@@ -157,7 +156,7 @@ class Unsampled:
     def apply(self) -> None:
         """Add it to the profile: one batch a process, however many have ended."""
         parts: dict[int, _Part] = {}
-        new = _New([], [])
+        new = NewTraces([], [])
         while not self._used.empty():
             self._collect(self._used.get(), parts, new)
         for process, part in parts.items():
@@ -169,7 +168,7 @@ class Unsampled:
         if new.traces:
             self._name([each.module for each in new.modules])
 
-    def _collect(self, used: _Used, parts: dict[int, _Part], new: _New) -> None:
+    def _collect(self, used: _Used, parts: dict[int, _Part], new: NewTraces) -> None:
         self._added_ns[used.why] += used.rest_ns
         self.n_samples += len(used.sampled.seen)
         self.sampled_ns += used.sampled.cpu_ns
@@ -193,7 +192,7 @@ class Unsampled:
         part.rows.append(rows)
         part.until_ns = max(part.until_ns, used.until_ns)
 
-    def _rows(self, used: _Used, new: _New) -> npt.NDArray[np.void]:
+    def _rows(self, used: _Used, new: NewTraces) -> npt.NDArray[np.void]:
         """Return the intervals of what was used, without their thread."""
         shown = used.sampled.seen
         # Threads at once use more than the time that passes: that is not from before the recording.
@@ -202,42 +201,14 @@ class Unsampled:
         for row, seen in zip(rows, shown, strict=False):
             row["t0_ns"] = max(first_ns, seen.time_ns - seen.cpu_ns)
             row["wall_ns"] = row["cpu_ns"] = seen.cpu_ns
-            row["trace_id"] = self._trace(seen.stack, new)
+            row["trace_id"] = self.traces.of(seen.stack, new)
         rows["samples"] = 1
         if used.rest_ns > 0:
             rest = rows[-1:]
             rest["t0_ns"] = max(first_ns, used.until_ns - used.rest_ns)
             rest["wall_ns"], rest["cpu_ns"], rest["samples"] = used.rest_ns, used.rest_ns, 0
-            rest["trace_id"] = self._trace(f"[{used.why}: {used.program}]", new)
+            rest["trace_id"] = self.traces.of(f"[{used.why}: {used.program}]", new)
         return rows
-
-    def _trace(self, key: str | Stack, new: _New) -> int:
-        """Return the number of a stack, or of what stands for a function; tell ``new`` of it."""
-        if key in self._traces:
-            return self._traces[key]
-        number = self._traces[key] = self._numbers.next_trace()
-        verdict = Verdict.NO_STACK if isinstance(key, str) else key.verdict
-        name = key if isinstance(key, str) else key.name
-        if name:
-            self._module = self._module or self._numbers.next_module()
-            place = len(self._traces)
-            self._stand_ins[place] = Function(name, "", kind=FrameKind.SYNTHETIC)
-            frames = [_frame(self._module, place)]
-        else:
-            assert isinstance(key, Stack)
-            frames = [_frame(self._module_of(place, new), place.file_addr) for place in key.places]
-        new.traces.append(Trace(number, verdict, 0, np.array(frames, np.uint64)))
-        return number
-
-    def _module_of(self, place: Place, new: _New) -> int:
-        known = self._numbers.modules
-        # The same file in a process with an agent is the same module.
-        key = (place.path, place.build_id) if place.build_id else (place.path, "no agent")
-        if key not in known:
-            known[key] = self._numbers.next_module()
-            module = Module(known[key], place.path, 0, 0, 0, place.build_id)
-            new.modules.append(ModuleUpdate(module, gone=False))
-        return known[key]
 
     def _name(self, modules: Sequence[Module]) -> None:
         """Have what is new in the profile named."""
@@ -245,8 +216,8 @@ class Unsampled:
         self._numbers.passed_on = news.mark
         in_files: list[tuple[int, RawFrame]] = []
         for address_id, frame in news.addresses:
-            if frame.module_id == self._module:
-                self._names.set(address_id, [Frame(self._stand_ins[frame.addr])])
+            if frame.module_id == self.traces.module:
+                self._names.set(address_id, [Frame(self.traces.stand_ins[frame.addr])])
             else:
                 in_files.append((address_id, frame))
         namer = self._namer()
@@ -266,14 +237,3 @@ class _Part:
     threads: dict[int, ThreadUpdate]
     rows: list[npt.NDArray[np.void]]
     until_ns: int = 0
-
-
-class _New(NamedTuple):
-    """What no batch has told yet."""
-
-    modules: list[ModuleUpdate]
-    traces: list[Trace]
-
-
-def _frame(module: int, file_addr: int) -> int:
-    return FRAME_KIND_MODULE << FRAME_KIND_SHIFT | module << FRAME_MODULE_SHIFT | file_addr

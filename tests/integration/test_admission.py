@@ -10,6 +10,8 @@ import pytest
 import kernel
 import receipt
 from flametap.capture.live import Capture
+from flametap.model import Clock
+from flametap.perf.events import PerfEvents
 from recording import capturing, doubts, stacks
 from running import Start, Target, wait_until
 
@@ -89,4 +91,26 @@ def test_signal_that_comes_to_an_admitted_thread_waits_there(start: Start) -> No
         assert pending(target)
         capture.stop()
     assert masks(target) == own, doubts(capture)
+    target.finish()
+
+
+def test_thread_that_blocks_them_anew_is_sampled_by_the_kernel(start: Start) -> None:
+    """No signal meets it at work, and its mask is not the same for long."""
+    try:
+        PerfEvents(None, 10**7).close()
+    except OSError:
+        pytest.skip("the kernel does not let us sample all processes here")
+    target = start("reblocks")
+    before = receipt.take(target.pid)
+    with capturing(target.pid) as capture:
+        wait_until(
+            lambda: capture.profile.total_ns(Clock.CPU) > 3_000_000_000, "its work", PATIENCE_S
+        )
+        capture.stop()
+        seen = stacks(capture)
+        native = capture.profile.verdicts().native
+    assert native.get("NO_STACK", 0) < 0.4 * sum(native.values()), doubts(capture)
+    long, short = seen.share("long_job"), seen.share("short_job")
+    assert long / (long + short) == pytest.approx(0.75, abs=0.1), doubts(capture)
+    assert receipt.harm_after_settling(target.pid, before) == []
     target.finish()

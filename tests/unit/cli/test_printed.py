@@ -51,7 +51,8 @@ def test_summary_tells_trust_and_losses() -> None:
         "sleeping threads",
         "90.0% of it in complete stacks; the rest: 9.0% code without unwind information, "
         "1.0% without a stack",
-        "1 thread blocked our signal and could be sampled only while waiting: worker",
+        "1 thread blocked our signal, and is seen only while it waits where the kernel did not "
+        "sample it: worker",
         "stacks were cut in: libold.so, code outside of any file (JIT)",
         "lost: stacks not kept: 2. The table of stacks was full; their time shows as "
         "[unattributed]",

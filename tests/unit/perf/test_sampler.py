@@ -159,3 +159,24 @@ def test_program_that_has_not_begun_is_starting(
     ]
     found = sampler.take(CHILD)
     assert [each.stack for each in found.seen] == [UNKNOWN, STARTING, UNKNOWN, STARTING]
+
+
+def test_watched_thread_keeps_its_stacks_though_an_agent_is_there(
+    sampler: PerfSampler, events: FakeEvents
+) -> None:
+    thread = CHILD + 100
+    sampler.hand_over(CHILD, 0)
+    sampler.watch(thread)
+    events.records = [BIRTH]
+    events.records += [sample(CHILD, at)._replace(tid=thread) for at in range(1, 9)]
+    events.records.append(sample(CHILD, 9))
+    assert [each.time_ns for each in sampler.of_thread(thread, 2, 5)] == [3, 4, 5]
+    assert [each.time_ns for each in sampler.of_thread(thread, 6, 50)] == [7, 8]
+    assert times(sampler.take(CHILD)) == [9]
+
+
+def test_without_their_children_only_those_that_are_named_are_sampled(events: FakeEvents) -> None:
+    found = PerfSampler([ROOT], is_new=False, follows=False)
+    events.records = [BIRTH, sample(CHILD, 1)]
+    assert times(found.take(CHILD)) == []
+    found.close()
