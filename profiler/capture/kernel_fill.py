@@ -67,8 +67,8 @@ class KernelFill:
     def fill(self, batch: Batch) -> Batch:
         """Return a batch whose CPU time has the stacks that the kernel has seen."""
         rows = batch.intervals
-        bare = (rows["trace_id"] == 0) & (rows["cpu_ns"] > 0) if len(rows) else rows
-        if not len(rows) or not bare.any():
+        bare: npt.NDArray[np.bool_] = (rows["trace_id"] == 0) & (rows["cpu_ns"] > 0)
+        if not bare.any():
             return batch
         for thread_id, cpu_ns in zip(
             rows["thread_id"][bare].tolist(), rows["cpu_ns"][bare].tolist(), strict=True
