@@ -33,6 +33,7 @@ MOST_WALKED = 20_000
 FULL, EACH = 25, 5
 MOST_WATCHED = 4096  # of a thread whose CPU time an agent tells
 MOST_KEPT = 200_000  # stacks that nobody has taken
+MOST_ENDED = 4096  # processes whose names are known
 
 
 class PerfSampler:
@@ -78,6 +79,7 @@ class PerfSampler:
         self._times: Counter[int] = Counter()  # how often each was seen
         self._seen: defaultdict[int, list[Seen]] = defaultdict(list)
         self._ending: list[tuple[int, Seen]] = []
+        self._ended: dict[int, None] = {}  # in order; the kernel is at work on the last ones
         self._walked: dict[Stack, Stack] = {}  # each stack once
         self._n_kept = 0
         self._lock = threading.Lock()
@@ -102,7 +104,11 @@ class PerfSampler:
                     self._keep(pid, each)
                 else:
                     self._walk(each, self._period_ns)
-            return self._taken(pid)
+            found = self._taken(pid)
+            self._ended[pid] = None
+            if len(self._ended) > MOST_ENDED:
+                self._forget(next(iter(self._ended)))
+            return found
 
     def hand_over(self, pid: int, from_ns: int) -> Sampled:
         """Return what was seen of a process that an agent samples from a moment on.
@@ -213,13 +219,7 @@ class PerfSampler:
     def _take_fork(self, record: Forked) -> None:
         pid, parent = record.pid, record.parent
         if pid in self._family:  # a process that had the number before
-            self._tails.pop(pid, None)
-            self._taken(pid)
-            self._times.pop(pid, None)
-            self._names.pop(pid, None)
-            self._spaces.end(pid)
-            self._starting.discard(pid)
-            self._family.discard(pid)
+            self._forget(pid)
         if not (self._follows and self._keeps(parent)):
             return
         self._family.add(pid)
@@ -227,6 +227,14 @@ class PerfSampler:
             self._begin(parent)
         self._spaces.fork(pid, parent)
         self._names[pid] = self._names.get(parent, "?")
+
+    def _forget(self, pid: int) -> None:
+        self._taken(pid)
+        self._spaces.end(pid)
+        for by_pid in (self._tails, self._times, self._names, self._ended):
+            by_pid.pop(pid, None)
+        self._starting.discard(pid)
+        self._family.discard(pid)
 
     def _begin(self, pid: int) -> None:
         """Note what a process is that was there before us."""

@@ -147,6 +147,19 @@ def test_process_without_memory_is_ending(sampler: PerfSampler, events: FakeEven
     assert sampler.ending() == []
 
 
+def test_those_that_ended_long_ago_are_forgotten(
+    sampler: PerfSampler, events: FakeEvents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_ENDED", 2)
+    pids = range(CHILD, CHILD + 5)
+    for pid in pids:
+        events.records = [Forked(0, pid, ROOT), sample(pid, 1)]
+        assert times(sampler.take(pid)) == [1]
+    assert sampler._family == {ROOT, *pids[-2:]}
+    events.records = [Forked(0, pids[-1], ROOT), sample(pids[-1], 2)]  # again
+    assert times(sampler.take(pids[-1])) == [2]
+
+
 def test_program_that_has_not_begun_is_starting(
     sampler: PerfSampler, events: FakeEvents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
