@@ -97,6 +97,7 @@ class Attached:
     Attributes:
         pid: see above.
         number: see above.
+        own_pid: its pid in its own namespace, as its agent tells it.
         command: its command line.
         symbolizer: the source of its names; None before the attach.
         exit_status: if it ended while attached.
@@ -114,6 +115,7 @@ class Attached:
         parent: int = -1,
     ) -> None:
         self.pid, self.number, self.parent = pid, number, parent
+        self.own_pid = pid
         self.command = ""
         self.symbolizer: Symbolizer | None = None
         self.exit_status: ExitStatus | None = None
@@ -190,6 +192,8 @@ class Attached:
             )
             self._make_symbolizer()
             self._first_seen_ns = time.monotonic_ns()
+            with contextlib.suppress(*procfs.GONE, PermissionError):
+                self.own_pid = procfs.read_status(self.pid).own_pid
             self._session.start()
             on_sampling()
             profile.add_process(self.process())
@@ -231,7 +235,9 @@ class Attached:
         """
         before_ns = self.intake.cpu_before_ns
         of_first = [
-            before_ns.get(each.thread_id, 0) for each in self._own_threads() if each.tid == self.pid
+            before_ns.get(each.thread_id, 0)
+            for each in self._own_threads()
+            if each.tid == self.own_pid
         ]
         return (of_first[0], sum(before_ns.values())) if of_first else None
 

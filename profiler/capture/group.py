@@ -15,6 +15,8 @@ from ..errors import UsageError
 from ..inject.nursery import Nursery
 from ..inject.process import InjectorProcess
 from ..linux.process_clock import cpu_ns
+from ..model import Thread
+from ..recording.kernel_fill import KernelFill
 from ..recording.kernel_samples import NOT_SAMPLED, Sampled
 from ..recording.unsampled import Unsampled
 from ..safety import preflight
@@ -23,7 +25,6 @@ from .births import NoBirths, births
 from .capture_options import CaptureOptions
 from .end_reasons import STOPPED
 from .family import Family
-from .kernel_fill import KernelFill
 
 if TYPE_CHECKING:
     # It takes some time to import, so it is imported while the attach is under way.
@@ -79,9 +80,7 @@ class Group:
             *(shared.profile, shared.names, shared.numbers, self._new_number),
             lambda: self.main.symbolizer,
         )
-        self.fill = KernelFill(
-            self.unsampled.traces, lambda: shared.profile.plain_threads, self._sampler
-        )
+        self.fill = KernelFill(self.unsampled.traces, self._threads, self._sampler)
         shared.fill = self.fill.fill
         self._perf: PerfSampler | None = None
         self._is_perf_refused = False
@@ -149,9 +148,16 @@ class Group:
             alive = self.alive
             with contextlib.suppress(OSError):
                 self._perf = _sampler([each.pid for each in alive], is_new=False, follows=False)
+                self._perf.is_paused = self.is_paused
                 for each in alive:
                     self._perf.hand_over(each.pid, 0)
         return self._perf
+
+    def _threads(self) -> dict[int, Thread]:
+        """Return the threads whose numbers are those that the kernel tells us."""
+        here = {each.number for each in self.all if each.own_pid == each.pid}
+        threads = self._shared.profile.plain_threads
+        return {number: each for number, each in threads.items() if each.process in here}
 
     # ------------------------------------------------------------------ those that come
 
@@ -246,23 +252,28 @@ class Group:
         """
         with self._lock:
             came, self._came = self._came, []
-        first_ns = self._first_threads() if came or is_last else {}
+        needs_first = is_last or any(each.former for each in came)
+        first_ns = self._first_threads() if needs_first else {}
         for each in came:
             before_ns = each.attached.cpu_before_ns()
             if before_ns is not None:
                 self._add_early(each, before_ns, first_ns)
-            elif not is_last:
+            elif each.attached.is_alive and not is_last:
                 with self._lock:
                     self._came.append(each)
-            else:  # it ended before its agent has told anything
+            elif not each.attached.intake.cpu_before_ns:
+                # It ended before its agent has told anything.
                 self._untold[each.attached.pid] = each
         while is_last and not self._settled.empty():
             self._add_late(*self._settled.get(), first_ns)
-        for each in self._untold.values():
-            self.unsampled.add_early(each.attached.process(), each.sampled.cpu_ns, each.sampled)
+        while is_last and self._untold:
+            _, left = self._untold.popitem()
+            self.unsampled.add_early(left.attached.process(), left.sampled.cpu_ns, left.sampled)
         for pid, name, sampled in self._perf.ending() if self._perf else ():
             last = self._last(pid)
             self.unsampled.add_ending(last.process() if last else None, name, sampled)
+        for name, sampled in self._perf.left() if self._perf else ():
+            self.unsampled.add_short(name, 0, sampled.cpu_ns, sampled)
         if is_last:
             self.unsampled.settle()
         self.unsampled.apply()
@@ -310,7 +321,7 @@ class Group:
 
     def _first_threads(self) -> dict[int, int]:
         """Return the CPU time that was recorded of the first thread of each process, by number."""
-        pids = {each.number: each.pid for each in self.all}
+        pids = {each.number: each.own_pid for each in self.all}
         return {
             each.process: each.cpu_ns
             for each in self._shared.profile.thread_infos()

@@ -202,8 +202,10 @@ class Capture:
         seen_cpu_ns = sum(verdict_cpu_ns.values()) - verdict_cpu_ns.get(Verdict.NO_STACK.name, 0)
         asked_hz = self.options.rate_hz
         unsampled = self._group.unsampled  # the kernel's samples are no work of the agents
-        n_samples = self.profile.cpu_samples - unsampled.n_samples
-        rates = Rates.of(asked_hz, counters, n_samples, seen_cpu_ns - unsampled.sampled_ns)
+        fill = self._group.fill
+        n_samples = self.profile.cpu_samples - unsampled.n_samples - fill.n_samples
+        sampled_ns = seen_cpu_ns - unsampled.sampled_ns - fill.sampled_ns
+        rates = Rates.of(asked_hz, counters, n_samples, sampled_ns)
         lowered = counters.get("budget_lowered", 0)
         compared: list[str] = []
         if self.symbolizers.is_idle:

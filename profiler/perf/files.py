@@ -36,11 +36,14 @@ class CodeFile:
     Args:
         path: its name.
         inode: the number of the file that was mapped.
-        user: with whose rights it is opened, below the root of that process; None for ours.
+        root: below which it is; "" for ours.
+        user: with whose rights it is opened; None for ours.
     """
 
-    def __init__(self, path: str, inode: int, user: ProcessUser | None = None) -> None:
-        self._path, self._inode, self._user = path, inode, user
+    def __init__(
+        self, path: str, inode: int, root: str = "", user: ProcessUser | None = None
+    ) -> None:
+        self._path, self._inode, self._root, self._user = path, inode, root, user
         self._was_read = False
         self._build_id, self._entry_addr = "", 0
         self._segments: list[Segment] = []
@@ -49,8 +52,9 @@ class CodeFile:
 
     def _read(self) -> None:
         is_vdso = self._path == VDSO and not self._inode
-        root = f"{self._user.folder}/root" if self._user else ""
-        descriptor = _own_vdso() if is_vdso else open_regular(self._path, root, user=self._user)
+        descriptor = (
+            _own_vdso() if is_vdso else open_regular(self._path, self._root, user=self._user)
+        )
         try:
             facts = os.fstat(descriptor)
             if not is_vdso and facts.st_ino != self._inode:

@@ -34,6 +34,8 @@ FULL, EACH = 25, 5
 MOST_WATCHED = 4096  # of a thread whose CPU time an agent tells
 MOST_KEPT = 200_000  # stacks that nobody has taken
 MOST_ENDED = 4096  # processes whose names are known
+_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+_WORKERS = 0x10 | 0x4000  # PF_IO_WORKER, PF_USER_WORKER: include/linux/sched.h
 
 
 class PerfSampler:
@@ -54,15 +56,19 @@ class PerfSampler:
 
     def __init__(self, pids: Sequence[int], *, is_new: bool, follows: bool = True) -> None:
         self._period_ns = max(LEAST_PERIOD_NS, CPU_PERIOD_NS * (os.cpu_count() or 1))
+        # It stays when the process has ended.
+        self._root = -1 if is_new else os.open(f"{procfs.PROC}/{pids[0]}/root", _FOLDER)
         self._sees_all = True
         try:
             self._events = PerfEvents(None, self._period_ns)
         except OSError:
             if not is_new:
+                os.close(self._root)
                 raise
             self._sees_all = False
             self._events = PerfEvents(pids[0], self._period_ns)
-        self._spaces = Spaces(None if is_new else ProcessUser(pids[0]))
+        root = "" if is_new else f"{procfs.PROC}/self/fd/{self._root}"
+        self._spaces = Spaces(root, None if is_new else ProcessUser(pids[0]))
         self._names: dict[int, str] = {}
         self._starting: set[int] = set()  # they have a new program, and have not run it yet
         # Whose samples are kept.
@@ -79,6 +85,7 @@ class PerfSampler:
         self._times: Counter[int] = Counter()  # how often each was seen
         self._seen: defaultdict[int, list[Seen]] = defaultdict(list)
         self._ending: list[tuple[int, Seen]] = []
+        self._left: list[tuple[str, Sampled]] = []  # of processes that nobody asks for any more
         self._ended: dict[int, None] = {}  # in order; the kernel is at work on the last ones
         self._walked: dict[Stack, Stack] = {}  # each stack once
         self._n_kept = 0
@@ -119,6 +126,7 @@ class PerfSampler:
             self._read()
             self._tails.pop(pid, None)
             tail = self._tails[pid] = deque(maxlen=TAIL)
+            self._family.add(pid)
             if len(self._tails) > MOST_TAILS:  # nobody has told of its end
                 del self._tails[next(iter(self._tails))]
             found = self._taken(pid)
@@ -136,6 +144,12 @@ class PerfSampler:
             found, self._ending = self._ending, []
             return [(pid, self._names.get(pid, "?"), Sampled([seen])) for pid, seen in found]
 
+    def left(self) -> list[tuple[str, Sampled]]:
+        """Return what is new of processes of which nobody has told that they ended, by name."""
+        with self._lock:
+            found, self._left = self._left, []
+            return found
+
     def watch(self, tid: int) -> None:
         """Keep the stacks of a thread, though an agent is in its process."""
         with self._lock:
@@ -144,7 +158,7 @@ class PerfSampler:
     def of_thread(self, tid: int, from_ns: int, until_ns: int) -> list[Seen]:
         """Return what was seen of a watched thread; what was before is forgotten."""
         with self._lock:
-            seen = self._watched[tid]
+            seen = self._watched.get(tid, deque())
             if not seen or seen[-1].time_ns < until_ns:
                 self._read()
             while seen and seen[0].time_ns <= from_ns:
@@ -181,6 +195,8 @@ class PerfSampler:
             self._read()  # what came amid the one before
             self._is_over = True
             self._events.close()
+            if self._root >= 0:
+                os.close(self._root)
 
     def _loop(self) -> None:
         while not self._closing.wait(READ_S):
@@ -207,6 +223,7 @@ class PerfSampler:
                 if self._spaces.knows(record.pid):  # else all is read when it is needed
                     self._spaces.add(record)
             else:
+                self._watched.pop(record.pid, None)
                 self._tails.pop(record.pid, None)
                 self._times.pop(record.pid, None)
                 self._spaces.replace(record.pid)
@@ -219,6 +236,7 @@ class PerfSampler:
     def _take_fork(self, record: Forked) -> None:
         pid, parent = record.pid, record.parent
         if pid in self._family:  # a process that had the number before
+            self._leave(pid)
             self._forget(pid)
         if not (self._follows and self._keeps(parent)):
             return
@@ -228,10 +246,15 @@ class PerfSampler:
         self._spaces.fork(pid, parent)
         self._names[pid] = self._names.get(parent, "?")
 
+    def _leave(self, pid: int) -> None:
+        found = self._taken(pid)
+        if found.seen:
+            self._left.append((self._names.get(pid, "?"), found))
+
     def _forget(self, pid: int) -> None:
         self._taken(pid)
         self._spaces.end(pid)
-        for by_pid in (self._tails, self._times, self._names, self._ended):
+        for by_pid in (self._tails, self._times, self._names, self._ended, self._watched):
             by_pid.pop(pid, None)
         self._starting.discard(pid)
         self._family.discard(pid)
@@ -248,6 +271,8 @@ class PerfSampler:
         if self.is_paused:
             return
         if not sample.has_memory:
+            if _works_for_kernel(pid, sample.tid):  # an agent tells of its time
+                return
             self._ending.append((pid, Seen(sample.time_ns, self._period_ns, ENDING)))
             return
         if sample.tid in self._watched:
@@ -263,8 +288,9 @@ class PerfSampler:
             self._walk(sample, EACH * self._period_ns)
 
     def _walk(self, sample: Sample, cpu_ns: int) -> None:
-        if self._n_kept < MOST_KEPT:
-            self._keep(sample.pid, self._walked_sample(sample, cpu_ns))
+        if self._n_kept >= MOST_KEPT:  # nobody tells of ends here: the oldest has ended
+            self._leave(next(iter(self._seen)))
+        self._keep(sample.pid, self._walked_sample(sample, cpu_ns))
 
     def _walked_sample(self, sample: Sample, cpu_ns: int) -> Seen:
         pid = sample.pid
@@ -301,3 +327,12 @@ def _with_children(pids: Iterable[int]) -> set[int]:
             found.add(pid)
             waiting += children_of(pid)
     return found
+
+
+def _works_for_kernel(pid: int, tid: int) -> bool:
+    """Return whether a thread without memory of its own is one of io_uring's or the like."""
+    if tid == pid:
+        return False
+    with contextlib.suppress(*procfs.GONE, PermissionError):
+        return bool(procfs.read_task_flags(pid, tid) & _WORKERS)
+    return False

@@ -32,11 +32,12 @@ class Spaces:
     """The mapped code of processes. One thread uses it.
 
     Args:
-        user: with whose rights files are opened; see ``CodeFile``.
+        root: below which files are; "" for ours.
+        user: with whose rights they are opened; None for ours.
     """
 
-    def __init__(self, user: ProcessUser | None = None) -> None:
-        self._user = user
+    def __init__(self, root: str = "", user: ProcessUser | None = None) -> None:
+        self._root, self._user = root, user
         self._files: dict[tuple[str, int], CodeFile] = {}
         # pid → starts and regions, in order; lists are never changed: children have the same.
         self._of: dict[int, tuple[list[int], list[Region]]] = {}
@@ -92,7 +93,7 @@ class Spaces:
     def _region(self, start: int, end: int, file_offset: int, path: str, inode: int) -> Region:
         key = path, inode
         if key not in self._files:
-            self._files[key] = CodeFile(path, inode, self._user)
+            self._files[key] = CodeFile(path, inode, self._root, self._user)
         return Region(start, end, file_offset, self._files[key])
 
     def _put(self, pid: int, regions: list[Region]) -> None:

@@ -8,6 +8,7 @@ the rest stands a function that says why there is none, with the program's name.
 from __future__ import annotations
 
 import queue
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -87,6 +88,7 @@ class Unsampled:
         self.traces = KernelTraces(numbers)
         self._times: Counter[str] = Counter()
         self._owed_ns: Counter[str] = Counter()  # told of, and not added yet
+        self._lock = threading.Lock()  # of that and of the times
         self._added_ns: Counter[str] = Counter()
         self._short = -1
         self.n_samples = self.sampled_ns = 0
@@ -122,10 +124,13 @@ class Unsampled:
 
         The kernel tells it up to the last time that it looked at the clock.
         """
-        self._times[name] += 1
+        with self._lock:
+            self._times[name] += 1
         cpu_ns = min(cpu_ns, elapsed_ns or cpu_ns)
-        # What is told is of the first thread.
-        self._add_short(name, cpu_ns, sampled.scaled(cpu_ns + TICK_NS + sampled.others_ns))
+        # What is told is of the first thread. One sample may stand for several processes.
+        one_ns = max((each.cpu_ns for each in sampled.seen), default=0)
+        most_ns = max(cpu_ns + TICK_NS + sampled.others_ns, one_ns)
+        self._add_short(name, cpu_ns, sampled.scaled(most_ns))
 
     def add_ending(self, process: Process | None, name: str, sampled: Sampled) -> None:
         """Add what the kernel had to do when a process had ended; None if it was short-lived."""
@@ -135,19 +140,21 @@ class Unsampled:
             self.add_late(process, sampled.cpu_ns, sampled)
 
     def _add_short(self, name: str, cpu_ns: int, sampled: Sampled) -> None:
-        owed_ns = self._owed_ns[name] + cpu_ns - sampled.cpu_ns
-        rest_ns = max(0, owed_ns - RESERVE_NS)
-        self._owed_ns[name] = owed_ns - rest_ns
+        with self._lock:
+            owed_ns = self._owed_ns[name] + cpu_ns - sampled.cpu_ns
+            rest_ns = max(0, owed_ns - RESERVE_NS)
+            self._owed_ns[name] = owed_ns - rest_ns
         known = sampled.with_stack
         rest_ns += sampled.cpu_ns - known.cpu_ns
         self._used.put(_Used(-1, name, SHORT, time.monotonic_ns(), rest_ns, known))
 
     def settle(self) -> None:
         """Add what is known of short-lived processes, and was not added yet."""
-        for name, owed_ns in self._owed_ns.items():
+        with self._lock:
+            owed, self._owed_ns = self._owed_ns, Counter()
+        for name, owed_ns in owed.items():
             if owed_ns > 0:
                 self._used.put(_Used(-1, name, SHORT, time.monotonic_ns(), owed_ns))
-        self._owed_ns.clear()
 
     def counters(self) -> dict[str, int]:
         """Return the CPU time without a stack that was added so far, by reason, nanoseconds."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -87,8 +88,9 @@ def test_agent_takes_over_and_the_last_samples_are_kept(
 def test_another_program_is_without_an_agent_again(
     sampler: PerfSampler, events: FakeEvents
 ) -> None:
+    events.records = [BIRTH]
     sampler.hand_over(CHILD, 0)
-    events.records = [BIRTH, sample(CHILD, 1), Replaced(2, CHILD, "ls"), sample(CHILD, 3)]
+    events.records = [sample(CHILD, 1), Replaced(2, CHILD, "ls"), sample(CHILD, 3)]
     assert times(sampler.take(CHILD)) == [3]
 
 
@@ -189,7 +191,28 @@ def test_watched_thread_keeps_its_stacks_though_an_agent_is_there(
 
 
 def test_without_their_children_only_those_that_are_named_are_sampled(events: FakeEvents) -> None:
-    found = PerfSampler([ROOT], is_new=False, follows=False)
-    events.records = [BIRTH, sample(CHILD, 1)]
+    found = PerfSampler([os.getpid()], is_new=False, follows=False)
+    events.records = [Forked(0, CHILD, os.getpid()), sample(CHILD, 1)]
     assert times(found.take(CHILD)) == []
     found.close()
+
+
+def test_number_that_is_used_again_leaves_what_was_seen(
+    sampler: PerfSampler, events: FakeEvents
+) -> None:
+    """Where nobody tells of ends, nobody takes it."""
+    events.records = [BIRTH, Replaced(1, CHILD, "ls"), sample(CHILD, 2), BIRTH, sample(CHILD, 4)]
+    assert times(sampler.take(CHILD)) == [4]
+    ((name, found),) = sampler.left()
+    assert (name, times(found)) == ("ls", [2])
+    assert sampler.left() == []
+
+
+def test_no_time_is_lost_where_nobody_takes_it(
+    sampler: PerfSampler, events: FakeEvents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_KEPT", 3)
+    events.records = [BIRTH, *(sample(CHILD, at) for at in range(1, 11))]
+    found = times(sampler.take(CHILD))
+    left = [at for _, each in sampler.left() for at in times(each)]
+    assert sorted(left + found) == list(range(1, 11))

@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..model import Thread
-from ..recording.kernel_samples import UNKNOWN, Seen
-from ..recording.kernel_traces import KernelTraces, NewTraces
 from ..wire.events import Batch
+from .kernel_samples import Seen
+from .kernel_traces import KernelTraces, NewTraces
 
 # So much without a stack, and the kernel is asked: most threads have some when they begin or end.
 ASKED_FROM_NS = 10_000_000
@@ -49,7 +49,8 @@ class KernelFill:
         sampler: returns what samples; None where that is not allowed. Called when it is needed.
 
     Attributes:
-        n_samples: the kernel's samples that gave a stack.
+        n_samples: the kernel's samples that gave a stack …
+        sampled_ns: … and the CPU time that has it.
     """
 
     def __init__(
@@ -62,10 +63,16 @@ class KernelFill:
         self._bare_ns: Counter[int] = Counter()  # CPU time without a stack, by thread_id
         self._tids: dict[int, int] = {}  # of those that are watched
         self._last: dict[int, Seen] = {}
-        self.n_samples = 0
+        self.n_samples = self.sampled_ns = 0
 
     def fill(self, batch: Batch) -> Batch:
         """Return a batch whose CPU time has the stacks that the kernel has seen."""
+        try:
+            return self._fill(batch)
+        except Exception:  # whatever the kernel says: what the agent tells is kept
+            return batch
+
+    def _fill(self, batch: Batch) -> Batch:
         rows = batch.intervals
         bare: npt.NDArray[np.bool_] = (rows["trace_id"] == 0) & (rows["cpu_ns"] > 0)
         if not bare.any():
@@ -118,15 +125,16 @@ class KernelFill:
             return {}
         ends_ns = rows["t0_ns"][places] + rows["wall_ns"][places]
         seen = sampler.of_thread(tid, int(rows["t0_ns"][places].min()), int(ends_ns.max()))
-        self.n_samples += len(seen)
         if not seen:  # too little CPU time for one: the one before is the nearest
             nearest = self._last.get(thread_id)
             from_ns = int(ends_ns.max()) - NEAR_NS
             seen = [] if nearest is None or nearest.time_ns < from_ns else [nearest]
-        if all(each.stack == UNKNOWN for each in seen):
+        if not any(each.stack.places for each in seen):
             return {}
         self._last[thread_id] = seen[-1]
-        traces = [0 if each.stack == UNKNOWN else self._traces.of(each.stack, new) for each in seen]
+        self.n_samples += len(seen)
+        self.sampled_ns += int(rows["cpu_ns"][places].sum())
+        traces = [self._traces.of(each.stack, new) if each.stack.places else 0 for each in seen]
         share_ns = float(rows["cpu_ns"][places].sum()) / len(seen)
         found, before_ns = {}, 0.0
         for place in places:
@@ -138,6 +146,8 @@ class KernelFill:
                 (np.array(cuts[1:]) - first) / (last - first),
                 [traces[min(int(cut + 1e-9), len(traces) - 1)] for cut in cuts[:-1]],
             )
+            # One of each sample: where it begins.
+            found[place]["samples"] = [cut % 1.0 < 1e-9 for cut in cuts[:-1]]
             before_ns += cpu_ns
         return found
 
@@ -156,6 +166,5 @@ def _divided(row: Rows, ends: npt.NDArray[np.float64], traces: Sequence[int]) ->
         found[field] = np.diff(until, prepend=0)
         if field == "wall_ns":
             found["t0_ns"] = int(row["t0_ns"][0]) + np.concatenate([[0], until[:-1]])
-    found["samples"] = 1
     found["trace_id"] = traces
     return found

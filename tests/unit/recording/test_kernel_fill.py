@@ -7,8 +7,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from flametap.capture.kernel_fill import ASKED_FROM_NS, KernelFill
 from flametap.model import Thread, ThreadState, Verdict
+from flametap.recording.kernel_fill import ASKED_FROM_NS, KernelFill
 from flametap.recording.kernel_samples import UNKNOWN, Place, Seen, Stack
 from flametap.recording.kernel_traces import KernelTraces
 from flametap.recording.numbers import Numbers
@@ -83,6 +83,8 @@ def test_each_sample_has_an_equal_part(fill: KernelFill, sampler: FakeSampler) -
     sampler.seen = [Seen(at * MS, 2 * MS, stack) for at, stack in times]
     filled = fill.fill(batch(*rows))
     assert by_stack(filled) == {(0x10, 0x20): 6 * MS, (0x30,): 2 * MS, (): (2 + 4) * MS}
+    assert filled.intervals["samples"].sum() == len(times) == fill.n_samples
+    assert fill.sampled_ns == 10 * MS
     kept = filled.intervals[filled.intervals["trace_id"] == 9]
     assert kept["t0_ns"].tolist() == [1010 * MS]
     ends_ns = filled.intervals["t0_ns"] + filled.intervals["wall_ns"]
