@@ -10,7 +10,6 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..inject.client import InjectorClient
@@ -19,15 +18,11 @@ from ..inject.process import InjectorProcess
 from ..linux import procfs
 from ..linux.command_line import program_name
 from ..model import Process, Thread
-from ..recording.names.table import SymbolTable
-from ..recording.numbers import Numbers, ProcessNumbers
-from ..recording.profile.store import Profile
+from ..recording.numbers import ProcessNumbers
 from ..symbols.interpreters.found import FoundInterpreter
 from ..symbols.interpreters.search import Interpreters
 from ..symbols.jit.descriptors import Descriptors
 from ..symbols.jit.dotnet_port import DotnetPerfMap
-from ..symbols.symbolizers import Symbolizers
-from ..wire.events import Batch
 from .capture_options import CaptureOptions
 from .end_reasons import (
     AGENT_STOP_NOTES,
@@ -43,11 +38,11 @@ from .intake import Intake
 from .interpreters import InterpreterWatch
 from .kernel_watch import KernelWatch
 from .last_thread import only_agents_are_left
+from .shared import Shared
 from .symbol_servers import client_of
 from .thread_names import ThreadNames
 
 if TYPE_CHECKING:
-    from ..symbols.module_names import ModuleNames
     from ..symbols.symbolizer import Symbolizer
 
 REPLACED = END_REASONS["process-replaced"]
@@ -56,31 +51,6 @@ MOST_COMPARED = 8
 LOOK_S = 0.2  # between two looks whether threads of the program are left
 # When a target dies, its pidfd may become readable a moment before we are told the reason.
 REASON_WAIT_S = 0.5
-
-
-@dataclass
-class Shared:
-    """What all processes of a recording write into.
-
-    Attributes:
-        profile: threads, modules, stacks and intervals.
-        names: the functions.
-        numbers: those of the recording.
-        wake: set when one of them needs the pump.
-        modules: names code in files, once the first process is attached to.
-        symbolizers: those of all processes.
-        lock: held to change the two.
-        fill: gives stacks to CPU time that an agent tells without; see ``KernelFill``.
-    """
-
-    profile: Profile
-    names: SymbolTable
-    numbers: Numbers
-    wake: threading.Event
-    modules: ModuleNames | None = None
-    symbolizers: Symbolizers = field(default_factory=Symbolizers)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    fill: Callable[[Batch], Batch] = lambda batch: batch
 
 
 class Attached:
@@ -132,7 +102,7 @@ class Attached:
         numbers = ProcessNumbers(shared.numbers, number)
         self.intake = Intake(
             *(shared.profile, numbers, number, self._look_for_interpreters),
-            lambda batch: shared.fill(batch),
+            shared.fill,
         )
         self._first_seen_ns = 0
         self._closing = threading.Lock()

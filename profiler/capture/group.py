@@ -20,11 +20,12 @@ from ..recording.kernel_fill import KernelFill
 from ..recording.kernel_samples import NOT_SAMPLED, Sampled
 from ..recording.unsampled import Unsampled
 from ..safety import preflight
-from .attached import REPLACED, Attached, Shared
+from .attached import REPLACED, Attached
 from .births import NoBirths, births
 from .capture_options import CaptureOptions
 from .end_reasons import STOPPED
 from .family import Family
+from .shared import Shared
 
 if TYPE_CHECKING:
     # It takes some time to import, so it is imported while the attach is under way.
@@ -73,7 +74,6 @@ class Group:
         nursery: Nursery | None = None,
     ) -> None:
         self.pid, self.options = pid, options
-        self.all: list[Attached] = [Attached(pid, 0, shared, options, injector)]
         self.is_paused = False
         self._shared, self._nursery = shared, nursery
         self.unsampled = Unsampled(
@@ -82,8 +82,9 @@ class Group:
         )
         self.fill = KernelFill(self.unsampled.traces, self._threads, self._sampler)
         shared.fill = self.fill.fill
+        self.all: list[Attached] = [Attached(pid, 0, shared, options, injector)]
         self._perf: PerfSampler | None = None
-        self._is_perf_refused = False
+        self._is_perf_tried = False
         self._n_processes = 1
         self._n_ended = 0
         self._is_over = False
@@ -143,8 +144,8 @@ class Group:
 
     def _sampler(self) -> PerfSampler | None:
         """Return what has the kernel sample; None where that is not allowed."""
-        if self._perf is None and not self._is_perf_refused:
-            self._is_perf_refused = True
+        if self._perf is None and not self._is_perf_tried:
+            self._is_perf_tried = True
             alive = self.alive
             with contextlib.suppress(OSError):
                 self._perf = _sampler([each.pid for each in alive], is_new=False, follows=False)

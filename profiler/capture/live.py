@@ -28,7 +28,7 @@ from ..recording.profile.store import Profile
 from ..recording.recording import Recording
 from ..recording.revision import Revision
 from ..symbols.interpreters.found import FoundInterpreter, languages_of
-from .attached import Attached, Shared
+from .attached import Attached
 from .capture_options import CaptureOptions
 from .exit_status import ExitStatus
 from .group import Group
@@ -38,6 +38,7 @@ from .kernel_check import Comparison
 from .limits import check_sampling
 from .pauses import Pauses
 from .rates import Rates
+from .shared import Shared
 from .signal_notes import signal_notes
 from .unattributed import unattributed_notes
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 
 NS_PER_S = 1_000_000_000
@@ -15,18 +17,21 @@ def child_processes(pid: int) -> list[tuple[int, str, int]]:
     Each as its pid, its name as the kernel has it (up to 15 bytes), and the CPU time of its threads
     in nanoseconds. Processes that end meanwhile, or may not be read, are left out.
     """
-    found: list[tuple[int, str, int]] = []
-    waiting, seen = [pid], {pid}
-    while waiting and len(seen) < MAX_PROCESSES:
-        for child in children_of(waiting.pop()):
-            if child in seen or len(seen) >= MAX_PROCESSES:
-                continue
-            seen.add(child)
-            waiting.append(child)
-            process = _read(child)
-            if process is not None:
-                found.append(process)
+    below = (_read(each) for each in islice(descendants([pid]), MAX_PROCESSES - 1))
+    found = [process for process in below if process is not None]
     return sorted(found, key=lambda process: -process[2])
+
+
+def descendants(pids: Iterable[int]) -> Iterator[int]:
+    """Yield the processes below some, each once."""
+    waiting = list(pids)
+    seen = set(waiting)
+    while waiting:
+        for child in children_of(waiting.pop()):
+            if child not in seen:
+                seen.add(child)
+                waiting.append(child)
+                yield child
 
 
 def children_of(pid: int) -> list[int]:

@@ -13,8 +13,8 @@ import struct
 
 from ..linux.elf_headers import PT_LOAD
 from ..linux.file_rights import ProcessUser
-from ..linux.maps import read_maps
 from ..linux.open_beneath import open_regular
+from ..linux.vdso import VDSO, own_vdso
 from ..recording.kernel_samples import Place
 from ..symbols.object.elf import ElfFile
 from ..symbols.object.object_file import ObjectError, Segment
@@ -22,7 +22,6 @@ from .call_frames import RSP, CallFrames, Rules
 
 MAX_FILE_BYTES = 1 << 30
 MOST_ADDR = 1 << 40  # agent/abi.h: frames
-VDSO = "[vdso]"
 # Of the code that a program begins with: _start, and what the dynamic loader has behind it.
 START_BYTES, ENTRY_BYTES = 47, 64
 NO_CALLER = Rules(RSP, 8, ())
@@ -53,7 +52,7 @@ class CodeFile:
     def _read(self) -> None:
         is_vdso = self._path == VDSO and not self._inode
         descriptor = (
-            _own_vdso() if is_vdso else open_regular(self._path, self._root, user=self._user)
+            _vdso_file() if is_vdso else open_regular(self._path, self._root, user=self._user)
         )
         try:
             facts = os.fstat(descriptor)
@@ -106,13 +105,7 @@ def _call_frames(elf: ElfFile) -> CallFrames | None:
     return None
 
 
-def _own_vdso() -> int:
-    """Return a file with the code of the vDSO. Raises OSError without it."""
-    mapping = next((each for each in read_maps("/proc/self") if each.path == VDSO), None)
-    if mapping is None:
-        raise OSError("there is no vDSO")
-    with open("/proc/self/mem", "rb", buffering=0) as memory:
-        image = os.pread(memory.fileno(), mapping.end - mapping.start, mapping.start)
+def _vdso_file() -> int:
     descriptor = os.memfd_create("vdso", os.MFD_CLOEXEC)
-    os.write(descriptor, image)
+    os.write(descriptor, own_vdso())
     return descriptor

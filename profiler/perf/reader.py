@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 
 _SIZES = {0x00: "<Q", 0x02: "<H", 0x03: "<I", 0x04: "<Q", 0x0A: "<h", 0x0B: "<i", 0x0C: "<q"}
+_MAX_BITS = 70
 _RELATIVE = 0x10  # to where the number is
 
 
@@ -43,6 +44,8 @@ class Reader:
             shift += 7
             if byte < 0x80:
                 return value
+            if shift > _MAX_BITS:
+                raise ValueError("a number without an end")
 
     def signed_leb(self) -> int:
         """Return a signed LEB128."""

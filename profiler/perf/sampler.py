@@ -10,10 +10,10 @@ import contextlib
 import os
 import threading
 from collections import Counter, defaultdict, deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 from ..linux import procfs
-from ..linux.child_processes import children_of
+from ..linux.child_processes import descendants
 from ..linux.file_rights import ProcessUser
 from ..linux.maps import Mapping, read_maps
 from ..recording.kernel_samples import ENDING, STARTING, UNKNOWN, Sampled, Seen, Stack
@@ -72,7 +72,7 @@ class PerfSampler:
         self._names: dict[int, str] = {}
         self._starting: set[int] = set()  # they have a new program, and have not run it yet
         # Whose samples are kept.
-        self._family = _with_children(pids) if follows else set(pids)
+        self._family = {*pids, *(descendants(pids) if follows else ())}
         self._follows = follows
         self._watched: dict[int, deque[Seen]] = {}  # by tid
         for pid in self._family:
@@ -315,18 +315,6 @@ class PerfSampler:
     def _keep(self, pid: int, seen: Seen) -> None:
         self._seen[pid].append(seen)
         self._n_kept += 1
-
-
-def _with_children(pids: Iterable[int]) -> set[int]:
-    """Return these processes and all below them."""
-    found: set[int] = set()
-    waiting = list(pids)
-    while waiting:
-        pid = waiting.pop()
-        if pid not in found:
-            found.add(pid)
-            waiting += children_of(pid)
-    return found
 
 
 def _works_for_kernel(pid: int, tid: int) -> bool:

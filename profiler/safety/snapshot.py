@@ -18,9 +18,9 @@ from ..linux import procfs
 from ..linux.file_rights import ProcessUser
 from ..linux.maps import Mapping, read_maps
 from ..linux.open_beneath import open_mapped_file
+from ..linux.vdso import VDSO, own_vdso
 
 SIGNAL_FIELDS = ("SigPnd", "ShdPnd", "SigBlk", "SigIgn", "SigCgt")
-VDSO = "[vdso]"
 # Bits of a pagemap entry: in memory; in swap; a page of a file (not a private copy of it).
 PRESENT, SWAPPED, OF_FILE = 1 << 63, 1 << 62, 1 << 61
 
@@ -116,7 +116,8 @@ def file_page(user: ProcessUser, mapping: Mapping, runtime_addr: int) -> str:
     vDSO is the same in all processes, ours too.
     """
     if mapping.path == VDSO:
-        return _digest(_own_vdso(runtime_addr - mapping.start))
+        start = runtime_addr - mapping.start
+        return _digest(own_vdso()[start : start + mmap.PAGESIZE])
     file_offset = mapping.file_offset + runtime_addr - mapping.start
     fd = open_mapped_file(user, _part_of(user, mapping, runtime_addr))
     if fd is None:
@@ -128,14 +129,6 @@ def file_page(user: ProcessUser, mapping: Mapping, runtime_addr: int) -> str:
     finally:
         os.close(fd)
     return _digest(page.ljust(mmap.PAGESIZE, b"\0"))
-
-
-def _own_vdso(offset: int) -> bytes:
-    for mapping in read_maps("/proc/self"):
-        if mapping.path == VDSO:
-            with open("/proc/self/mem", "rb", buffering=0) as memory:
-                return os.pread(memory.fileno(), mmap.PAGESIZE, mapping.start + offset)
-    return b""
 
 
 def _part_of(user: ProcessUser, mapping: Mapping, runtime_addr: int) -> Mapping:

@@ -1,6 +1,6 @@
 /*
  * A worker that blocks all signals anew for each of its short jobs, as clamd's do: "long_job" takes three times as long
- * as "short_job". Whoever lets in a signal meanwhile has it shut out again.
+ * as "short_job". If somebody else changes its mask, the next job changes it back.
  */
 #include "target.h"
 

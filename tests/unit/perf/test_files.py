@@ -10,8 +10,9 @@ import pytest
 
 from flametap.linux.elf_headers import PT_LOAD
 from flametap.linux.maps import read_maps
+from flametap.linux.vdso import VDSO
 from flametap.perf.call_frames import RIP
-from flametap.perf.files import NO_CALLER, VDSO, CodeFile
+from flametap.perf.files import NO_CALLER, CodeFile
 from flametap.symbols.object.elf import ElfFile
 
 PROGRAM = os.path.realpath(sys.executable)
