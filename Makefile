@@ -10,6 +10,8 @@ AGENT_STAMP := $(STAMP)-agent
 ARGS ?=
 # Tests run three at a time, as they wait a lot; but for those that need a quiet machine: tests/support/parallel.py.
 WORKERS := -n 3
+# They start Python a thousand times: its modules are compiled once, whatever the environment asks for.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
