@@ -70,6 +70,11 @@ class Keeper:
         """Write what is new."""
         self._do(self._writer.step)
 
+    def write_code(self) -> None:
+        """Write the source texts and instructions of all that is named so far."""
+        code = list(self._code())
+        self._do(lambda: self._writer.add(code))
+
     def finish(self, *, with_code: bool = True) -> None:
         """Write the rest, and close the file. Does nothing the second time.
 

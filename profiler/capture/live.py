@@ -7,6 +7,7 @@ symbolizers, which find their names in the background.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ from ..errors import FlametapError, UsageError
 from ..inject.client import InjectorClient
 from ..inject.nursery import Nursery
 from ..inject.process import InjectorProcess
+from ..linux import procfs
 from ..linux.child_processes import child_processes
 from ..linux.command_line import program_name
 from ..model import ChildProcess, Status, Verdict
@@ -100,6 +102,13 @@ class Capture:
     def command(self) -> str:
         """The command line of the process; of the program that it runs now."""
         return self._group.main.command
+
+    @property
+    def program(self) -> str:
+        """The name of the program of the process; "" if it has gone."""
+        with contextlib.suppress(*procfs.GONE):
+            return program_name(procfs.read_command(self.pid))
+        return ""
 
     @property
     def exit_status(self) -> ExitStatus | None:

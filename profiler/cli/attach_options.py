@@ -19,4 +19,5 @@ class AttachOptions:
     force: bool = False
     verbose: bool = False
     verify_detach: bool = False
+    via: tuple[str, ...] = ()  # commands that lead to where the process runs
     children: bool | None = None  # record what the process starts, too; None for the command's way

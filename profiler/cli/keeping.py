@@ -12,19 +12,17 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import OutputError
-from ..linux import procfs
-from ..linux.command_line import program_name
 from .outputs import DEFAULT_OUTPUT, Output
 from .progress import Progress
 
 if TYPE_CHECKING:
-    from ..capture.live import Capture
     from ..recording.recording import Recording
+    from .far import AnyCapture
 
 
 @contextlib.contextmanager
 def keeping(
-    capture: Capture,
+    capture: AnyCapture,
     outputs: Sequence[Output],
     *,
     with_sources: bool = True,
@@ -74,7 +72,7 @@ def keeping(
 
 @contextlib.contextmanager
 def keeping_for_page(
-    capture: Capture, outputs: Sequence[Output], progress: Progress, *, with_sources: bool
+    capture: AnyCapture, outputs: Sequence[Output], progress: Progress, *, with_sources: bool
 ) -> Iterator[None]:
     """Keep a recording that has not begun, so that its page can save all of it.
 
@@ -143,7 +141,7 @@ def _temporary_errors() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _keeping_last(capture: Capture, keep_s: float, *, with_sources: bool) -> Iterator[None]:
+def _keeping_last(capture: AnyCapture, keep_s: float, *, with_sources: bool) -> Iterator[None]:
     """Keep the last part of a recording in the temporary folder.
 
     Raises:
@@ -159,14 +157,8 @@ def _keeping_last(capture: Capture, keep_s: float, *, with_sources: bool) -> Ite
         yield
 
 
-def _path_for(capture: Capture, output: Output) -> str:
-    return output.path_for(_program(capture.pid), capture.pid, time.time())
-
-
-def _program(pid: int) -> str:
-    with contextlib.suppress(*procfs.GONE):
-        return program_name(procfs.read_command(pid))
-    return ""
+def _path_for(capture: AnyCapture, output: Output) -> str:
+    return output.path_for(capture.program, capture.pid, time.time())
 
 
 def is_kept(output: Output) -> bool:
@@ -176,7 +168,7 @@ def is_kept(output: Output) -> bool:
     return output.format == RECORDING
 
 
-def finish_kept(capture: Capture, output: Output, progress: Progress) -> None:
+def finish_kept(capture: AnyCapture, output: Output, progress: Progress) -> None:
     """Write the rest of the file: the last samples, source texts, and instructions.
 
     Raises:
@@ -196,7 +188,7 @@ def finish_kept(capture: Capture, output: Output, progress: Progress) -> None:
     progress.say(f"wrote {keeper.path} (the whole recording: 'flametap open' shows it)")
 
 
-def save_last(capture: Capture, output: Output, progress: Progress) -> None:
+def save_last(capture: AnyCapture, output: Output, progress: Progress) -> None:
     """Write the part of a recording that is kept (``--keep``).
 
     Raises:
@@ -231,7 +223,7 @@ class SaveRequests:
         progress: told of each file.
     """
 
-    def __init__(self, capture: Capture, outputs: Sequence[Output], progress: Progress) -> None:
+    def __init__(self, capture: AnyCapture, outputs: Sequence[Output], progress: Progress) -> None:
         self._capture, self._progress = capture, progress
         self._output = next(filter(is_kept, outputs))
         self._is_asked = False

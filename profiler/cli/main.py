@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import click
 
 from ..errors import FlametapError, UsageError
+from . import far
 from .foreign_options import COMMANDS, instead_of
 from .streams import give_up, print_line, print_message
 from .targets import find_processes, is_name
@@ -30,6 +31,7 @@ NAMES = (
     "ps",
     "doctor",
     "symbols",
+    "serve",
 )  # each a module of ``commands``
 BEHIND_DASHES = "; put a program to start after --, with its options"
 
@@ -146,6 +148,9 @@ def run(arguments: Sequence[str]) -> int:
     ``record -- CMD``: the exit code of CMD.
     """
     try:
+        elsewhere = far.split(arguments)
+        if elsewhere is not None:
+            return far.run(*elsewhere)
         code = flametap.main(list(arguments), prog_name="flametap", standalone_mode=False)
     except FlametapError as error:
         if isinstance(error.__cause__, BrokenPipeError):

@@ -221,6 +221,26 @@ def children_option(command: _Command) -> _Command:
     )(command)
 
 
+def via_option(command: _Command) -> _Command:
+    """Add ``--via``, which ``how`` has. Put this decorator above ``sampling_options``."""
+    return _via(multiple=True)(command)
+
+
+def via_option_of_printing(command: _Command) -> _Command:
+    """Add ``--via`` to the help of a command that ``far.split`` reads it for."""
+    return _via(expose_value=False)(command)
+
+
+def _via(**more: Any) -> Callable[[_Command], _Command]:
+    return click.option(
+        "--via",
+        metavar="COMMAND",
+        help="Do it where this command leads: 'ssh host', 'docker exec -i web',"
+        " 'kubectl exec -i pod --'. flametap has to be installed there, too.",
+        **more,
+    )
+
+
 def sampling_options(command: Callable[..., int]) -> Callable[..., int]:
     """Add the options of every command that attaches; the command receives them as one ``how``. Put
     this decorator above ``verify_option`` and ``verbosity_options``, whose values ``how`` includes.
@@ -257,6 +277,7 @@ def _with_how(command: Callable[..., int]) -> Callable[..., int]:
         verbose: bool,
         verify_detach: bool = False,
         children: bool | None = None,
+        via: tuple[str, ...] = (),
         **others: object,
     ) -> int:
         how = AttachOptions(
@@ -271,6 +292,7 @@ def _with_how(command: Callable[..., int]) -> Callable[..., int]:
             verbose=verbose,
             verify_detach=verify_detach,
             children=children,
+            via=via,
         )
         return command(how=how, **others)
 

@@ -23,10 +23,10 @@ from .python_lines import collector_lines, gil_lines
 from .signals import EXIT_CODE, Interrupts, not_suspended
 
 if TYPE_CHECKING:
-    from ..capture.live import Capture
     from ..code.annotation import SymbolReport
     from ..export.request import Shaping
     from ..recording.recording import Recording
+    from .far import AnyCapture
 
 POLL_S = 0.1
 LINE_INTERVAL_S = 0.25  # people read no faster
@@ -36,7 +36,7 @@ NO_PYTHON = (
 
 
 def watch(
-    capture: Capture,
+    capture: AnyCapture,
     interrupts: Interrupts,
     progress: Progress,
     limit_s: float | None,
@@ -69,7 +69,7 @@ def watch(
 
 
 def finish(
-    capture: Capture,
+    capture: AnyCapture,
     outputs: Sequence[Output],
     what: OutputOptions,
     interrupts: Interrupts,
@@ -177,7 +177,7 @@ def _load(outputs: Sequence[Output]) -> None:
                 load(output.format)
 
 
-def _name(capture: Capture, interrupts: Interrupts, asked: int, progress: Progress) -> bool:
+def _name(capture: AnyCapture, interrupts: Interrupts, asked: int, progress: Progress) -> bool:
     """Wait for all names. Return True if more signals than ``asked`` ended the wait."""
     while not capture.finish_symbols(POLL_S):
         if interrupts.count > asked:

@@ -23,6 +23,7 @@ from .signals import Interrupted, Interrupts, not_suspended
 
 if TYPE_CHECKING:
     from ..capture.live import Capture
+    from .far import AnyCapture
     from .verify import Verification
 
 WORK_NS = 100_000_000  # less is no work
@@ -162,7 +163,7 @@ def _refuse_fault(capture: Capture, failure: str) -> None:
 
 
 def start(
-    capture: Capture,
+    capture: AnyCapture,
     interrupts: Interrupts,
     progress: Progress,
     verification: Verification | None = None,

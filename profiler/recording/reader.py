@@ -50,7 +50,7 @@ def load(
         if found is not None:
             return found
         file.seek(0)
-    loading = _Loading(file, name, others, is_stored=stored)
+    loading = Loading(file, name, others, is_stored=stored)
     reader = ChunkReader(file, name, loading.wants)
     loading.read(reader, reader)
     return loading.finish(reader)
@@ -58,7 +58,7 @@ def load(
 
 def _load_index(file: BinaryIO, name: str, others: Collection[str]) -> Loaded | None:
     """Read a recording by its index; None if it has none, or one that makes no sense."""
-    loading = _Loading(file, name, others, is_stored=True)
+    loading = Loading(file, name, others, is_stored=True)
     reader = ChunkReader(file, name, loading.wants)
     places: list[tuple[str, int]] | None = None
     try:
@@ -85,7 +85,7 @@ def _load_index(file: BinaryIO, name: str, others: Collection[str]) -> Loaded | 
         return None
 
 
-class _Loading:
+class Loading:
     """A recording that is being read.
 
     Args:
@@ -93,14 +93,26 @@ class _Loading:
         name: its path.
         others: further kinds of chunks that are kept.
         is_stored: leave intervals in the file.
+        on_change: called after each change.
+
+    Attributes:
+        found: what was read so far.
+        nodes: sums of intervals that stay in the file.
     """
 
     def __init__(
-        self, file: BinaryIO, name: str, others: Collection[str], *, is_stored: bool
+        self,
+        file: BinaryIO,
+        name: str,
+        others: Collection[str],
+        *,
+        is_stored: bool,
+        on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self._file = file
-        profile = Profile()
-        self.found = Loaded(profile, SymbolTable(profile.locate), Status(0, "", ""))
+        profile = Profile(on_change)
+        table = SymbolTable(profile.locate, on_change)
+        self.found = Loaded(profile, table, Status(0, "", ""))
         self.nodes = Nodes()
         self._name = name
         self._others = others

@@ -115,6 +115,11 @@ class RecordingWriter:
         yield from more
         yield Chunk("STAT", dataclasses.asdict(state))
 
+    def add(self, more: Iterable[Chunk]) -> None:
+        """Append chunks that are about names, and these before. Raises OSError."""
+        self.append(self._new_names())
+        self.append(more)
+
     def append(self, chunks: Iterable[Chunk]) -> None:
         """Append chunks. Raises OSError."""
         for chunk in chunks:

@@ -40,6 +40,7 @@ ROOMS = [
         "recording/merge",
         "recording/names",
         "recording/profile",
+        "remote",
         "timeline",
         "tree",
     )

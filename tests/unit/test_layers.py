@@ -98,6 +98,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     ),
     # What other profilers recorded.
     "foreign": (*("errors", "model", "recording", "recording.names", "recording.profile", "wire"),),
+    # Recordings that are made elsewhere.
+    "remote": ("capture", "errors", "model", "recording", "symbols.locate", "version"),
     # What people see.
     "export": (
         *("analysis", "code", "errors", "linux", "locks", "model", "recording.profile"),
@@ -110,7 +112,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "cli": (
         *("analysis", "capture", "code", "errors", "export", "inject", "linux", "locks"),
         *("model", "recording", "safety", "symbols.interpreters", "symbols.jit"),
-        *("symbols.locate", "tree", "wire"),
+        *("remote", "symbols.locate", "tree", "wire"),
     ),
     "cli.commands": (
         *("agent", "analysis", "capture", "cli", "errors", "export", "foreign", "linux", "locks"),
@@ -124,7 +126,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
             "symbols.locate",
             "symbols.object",
         ),
-        *("tree", "web"),
+        *("remote", "tree", "web"),
     ),
     "cli.main": ("cli", "errors", "version"),
     # For scripts, notebooks and runs of tests; the package itself loads it when it is used.
@@ -174,7 +176,7 @@ BELONGS_TO: dict[str, tuple[str, ...]] = {
     "elftools": ("symbols",),
     "symbolic": ("symbols",),
     "multi_demangle": ("symbols.names",),
-    "orjson": ("web", "export", "cli", "foreign.opening", "recording"),
+    "orjson": ("web", "export", "cli", "foreign.opening", "recording", "remote"),
     "re2": ("tree.search",),
     "pytest": ("api.pytest_plugin",),
 }

@@ -11,7 +11,7 @@ from ...linux import procfs
 from ...safety import preflight
 from ...safety.finding import Finding, Severity
 from ..interpreter import find_interpreters, interpreter_lines
-from ..options import pid_arguments
+from ..options import pid_arguments, via_option_of_printing
 from ..progress import Progress
 from ..streams import print_json, print_line
 from ..targets import find_target
@@ -20,6 +20,7 @@ MARKS = {Severity.OK: "ok", Severity.WARNING: "warn", Severity.REFUSAL: "NO"}
 
 
 @click.command(short_help="List what would stop an attach, and the remedies.")
+@via_option_of_printing
 @pid_arguments
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object, for programs.")
 def doctor(pid: str | None, pid_option: int | None, as_json: bool) -> int:

@@ -18,7 +18,12 @@ from ..attach_options import AttachOptions
 from ..dump_json import as_object
 from ..dump_text import as_lines, as_python_lines, deadlock_lines, task_lines
 from ..frame_options import FrameOptions, frame_options
-from ..options import pid_arguments, sampling_options_with, verbosity_options
+from ..options import (
+    pid_arguments,
+    sampling_options_with,
+    verbosity_options,
+    via_option_of_printing,
+)
 from ..progress import Progress
 from ..signals import EXIT_CODE, Interrupted, Interrupts
 from ..streams import print_json, print_lines
@@ -56,6 +61,7 @@ STUCK_NS = 50_000_000
 
 
 @click.command(short_help="Print the stacks of all threads, once.")
+@via_option_of_printing
 @pid_arguments
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object, for programs.")
 @click.option(

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import secrets
 from contextlib import nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ...linux import heaps
-from .. import browser, start
+from .. import browser, far, start
 from ..attach_options import AttachOptions
 from ..frame_options import FrameOptions, gil_option
 from ..keeping import keeping_for_page
@@ -24,6 +25,7 @@ from ..options import (
     targets_arguments,
     verbosity_options,
     verify_option,
+    via_option,
 )
 from ..output_options import OutputOptions
 from ..outputs import plan
@@ -33,6 +35,9 @@ from ..signals import EXIT_CODE, Interrupted, Interrupts
 from ..streams import print_line
 from ..targets import find_targets
 from ..verify import verified
+
+if TYPE_CHECKING:
+    from ..far import AnyCapture
 
 TOKEN_BYTES = 16  # 128 bits cannot be guessed
 EXPOSED = (
@@ -60,6 +65,7 @@ EXPOSED = (
 @gil_option
 @no_sources_option
 @children_option
+@via_option
 @sampling_options
 @verify_option
 @verbosity_options
@@ -87,15 +93,26 @@ def live(
     planned = plan(outputs, formats)
     heaps.keep_small()
     progress = Progress(quiet=quiet)
-    targets = find_targets(words, pid_option, pattern, progress)
-    target = targets[0]
+    prepared: contextlib.AbstractContextManager[AnyCapture]
+    target: int | None = None
+    if how.via:
+        prepared = far.prepared(
+            *(words, pid_option, pattern, how, progress),
+            duration_s=duration,
+            with_sources=with_sources,
+            follows_workers=True,
+        )
+    else:
+        targets = find_targets(words, pid_option, pattern, progress)
+        target = targets[0]
+        prepared = start.prepared(targets, how, progress, follows_workers=True)
     with Interrupts() as interrupts:
-        if how.verbose:
+        if how.verbose and target is not None:
             start.print_findings(target, progress)
         try:
             with (
-                verified(target, progress, how) as verification,
-                start.prepared(targets, how, progress, follows_workers=True) as capture,
+                verified(target or 0, progress, how) as verification,
+                prepared as capture,
                 keeping_for_page(capture, planned, progress, with_sources=with_sources),
             ):
                 from flametap.web.server import serve
@@ -116,7 +133,8 @@ def live(
                     progress.clear()
                     print_line(server.url)
                     with nullcontext() if no_open else browser.showing(server.form, progress):
-                        progress.say(f"live: {capture.command} ({target}); Ctrl-C ends it")
+                        place = f"{capture.pid} by '{how.via[0]}'" if how.via else capture.pid
+                        progress.say(f"live: {capture.command} ({place}); Ctrl-C ends it")
                         watch(capture, interrupts, progress, duration)
                         shown = FrameOptions(only_gil=only_gil)
                         what = OutputOptions(shown=shown, has_page=True)

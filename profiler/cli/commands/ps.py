@@ -14,6 +14,7 @@ from ...linux import procfs
 from ...safety import permissions, preflight
 from ...safety.finding import Finding, Severity
 from ..interpreter import find_interpreters
+from ..options import via_option_of_printing
 from ..streams import print_json, print_line
 from ..targets import shorten
 
@@ -34,6 +35,7 @@ class Row:
 
 
 @click.command(short_help="List the processes that can be attached to.")
+@via_option_of_printing
 @click.option("-a", "--all", "show_all", is_flag=True, help="List kernel threads, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array, for programs.")
 @click.argument("text", required=False)

@@ -17,7 +17,7 @@ import click
 
 from ...errors import FlametapError, NoSamplesError, TargetDiedError, UsageError
 from ...model import Clock
-from .. import start
+from .. import far, start
 from ..attach_options import AttachOptions
 from ..keeping import SaveRequests, is_kept, keeping
 from ..option_values import by, parse_duration_s
@@ -31,6 +31,7 @@ from ..options import (
     sampling_options,
     verbosity_options,
     verify_option,
+    via_option,
 )
 from ..output_options import OutputOptions, shown_options
 from ..outputs import DEFAULT_OUTPUT, Output, plan
@@ -43,6 +44,7 @@ from ..verify import verified
 if TYPE_CHECKING:
     from ...capture.launch import Launched
     from ...capture.live import Capture
+    from ..far import AnyCapture
 
 
 PROGRAM = "flametap.program"  # key in the context's meta for the words after --
@@ -96,6 +98,7 @@ class WithProgram(click.Command):
     " when the process dies, and when `flametap save PID` or SIGUSR1 asks for it.",
 )
 @children_option
+@via_option
 @sampling_options
 @verify_option
 @verbosity_options
@@ -147,16 +150,26 @@ def record(
     named, command = _split_words(words, ctx.meta.get(PROGRAM))
     if command and (named or pid_option is not None or pattern):
         raise UsageError("both a process and a command are named", "name one of them")
+    if how.via:
+        if command:
+            raise UsageError("with --via, a command cannot be started", "name a process there")
+        there = far.prepared(
+            *(named, pid_option, pattern, how, progress),
+            duration_s=duration,
+            with_sources=with_sources,
+        )
+        return _record_processes(there, None, duration, planned, what, how, progress)
     if command:
         return _record_command(command, duration, planned, what, how, progress)
     to_start_it = f"to start it: `flametap record -- {' '.join(named)}`; {LIST_THEM}"
     targets = find_targets(named, pid_option, pattern, progress, to_start_it)
-    return _record_processes(targets, duration, planned, what, how, progress)
+    here = _prepared(targets, planned, how, progress)
+    return _record_processes(here, targets[0], duration, planned, what, how, progress)
 
 
 @contextlib.contextmanager
 def _saving(
-    capture: Capture, outputs: list[Output], what: OutputOptions, progress: Progress
+    capture: AnyCapture, outputs: list[Output], what: OutputOptions, progress: Progress
 ) -> Iterator[Callable[[], None]]:
     """Yield what saves a part of the recording when that is asked for."""
     if what.keep_s is None:
@@ -195,20 +208,22 @@ def _split_words(
 
 
 def _record_processes(
-    pids: Sequence[int],
+    prepared: contextlib.AbstractContextManager[AnyCapture],
+    pid: int | None,
     duration_s: float | None,
     outputs: list[Output],
     what: OutputOptions,
     how: AttachOptions,
     progress: Progress,
 ) -> int:
+    """Record what is prepared; ``pid`` is of a process of this machine, None if it is elsewhere."""
     with Interrupts() as interrupts:
-        if how.verbose:
-            start.print_findings(pids[0], progress)
+        if how.verbose and pid is not None:
+            start.print_findings(pid, progress)
         try:
             with (
-                verified(pids[0], progress, how) as verification,
-                _prepared(pids, outputs, how, progress) as capture,
+                verified(pid or 0, progress, how) as verification,
+                prepared as capture,
                 keeping(capture, outputs, with_sources=what.with_sources, keep_s=what.keep_s),
                 _saving(capture, outputs, what, progress) as look,
             ):

@@ -297,14 +297,14 @@ def test_file_without_sums_needs_no_more_memory_for_being_long(
 ) -> None:
     monkeypatch.setattr(reader, "MAX_NODE_ROWS", 100)
     most = 0
-    keep = reader._Loading._keep_pending
+    keep = reader.Loading._keep_pending
 
     def kept(loading: Any) -> None:
         nonlocal most
         most = max(most, loading._n_pending)
         keep(loading)
 
-    monkeypatch.setattr(reader._Loading, "_keep_pending", kept)
+    monkeypatch.setattr(reader.Loading, "_keep_pending", kept)
     found = [each for each in pieces_of(CUT_OFF) if each.kind != b"SUMS"]
     recording = open_bytes(tmp_path / "a.flametap", joined(found))
     expected = open_bytes(tmp_path / "b.flametap", CUT_OFF)

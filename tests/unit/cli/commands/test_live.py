@@ -32,7 +32,7 @@ from recordings import recorded
 
 @contextlib.contextmanager
 def nothing(*_: object, **__: object) -> Iterator[object]:
-    yield types.SimpleNamespace(command="demo", recording=recorded(*small_profile()))
+    yield types.SimpleNamespace(pid=1, command="demo", recording=recorded(*small_profile()))
 
 
 @pytest.mark.parametrize(("options", "waited"), [(["--exit"], 0), ([], 1)])
@@ -70,6 +70,7 @@ class Keeping:
     """A capture that is kept in a file."""
 
     pid = os.getpid()
+    program = "python"
     keeper: Keeper | None = None
 
     def __init__(self) -> None:

@@ -1,0 +1,121 @@
+"""Record elsewhere: ``--via``, and the commands that only print."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from ..errors import UsageError
+from .attach_options import AttachOptions
+from .progress import Progress
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from ..capture.live import Capture
+    from ..remote.far_capture import FarCapture
+
+    AnyCapture: TypeAlias = Capture | FarCapture
+
+VIA = "--via"
+PRINTING = ("ps", "doctor", "dump")  # they run there as they are
+# What a wish has of the options of an attach: names are found there.
+_SENT = (
+    *("rate_hz", "budget_ppm", "inlines", "debuginfod_urls", "enable_perf_map", "inject"),
+    *("force", "children"),
+)
+
+
+def split(arguments: Sequence[str]) -> tuple[str, list[str]] | None:
+    """Return the command that leads elsewhere, and what runs there; None if that is nothing.
+
+    Raises:
+        UsageError: there are several, or one without its value.
+    """
+    if not arguments or arguments[0] not in PRINTING:
+        return None
+    rest: list[str] = []
+    vias: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        if word == VIA:
+            value = next(words, None)
+            if value is None:
+                raise UsageError(f"{VIA} needs a command", f"name one: {VIA} 'ssh host'")
+            vias.append(value)
+        elif word.startswith(f"{VIA}="):
+            vias.append(word.partition("=")[2])
+        else:
+            rest.append(word)
+    if len(vias) > 1:
+        raise UsageError(f"{arguments[0]} takes one {VIA}", "run it for each of them")
+    return (vias[0], rest) if vias else None
+
+
+def run(via: str, arguments: list[str]) -> int:
+    """Run a command there, and print what it prints. Return its exit code. Raises FlametapError."""
+    from ..remote.link import run
+
+    streams = {"OUTS": sys.stdout.buffer, "ERRS": sys.stderr.buffer}
+
+    def write(kind: str, data: bytes) -> None:
+        if kind in streams:
+            streams[kind].write(data)
+            streams[kind].flush()
+
+    return run(via, arguments, shutil.get_terminal_size().columns, write)
+
+
+@contextlib.contextmanager
+def prepared(
+    words: Sequence[str],
+    pid: int | None,
+    pattern: re.Pattern[str] | None,
+    how: AttachOptions,
+    progress: Progress,
+    *,
+    duration_s: float | None,
+    with_sources: bool,
+    follows_workers: bool = False,
+) -> Iterator[FarCapture]:
+    """Find processes elsewhere, and yield a capture of them; close it at the end of the block.
+
+    Args:
+        words: their ids or names.
+        pid: of one.
+        pattern: of their names.
+        how: the options of the attach.
+        progress: told of each step.
+        duration_s: how long they are recorded; None until they are told to stop.
+        with_sources: their source texts may be sent.
+        follows_workers: see ``start.prepared``.
+
+    Raises:
+        FlametapError: they cannot be recorded.
+    """
+    from ..remote.far_capture import FarCapture
+
+    if len(how.via) > 1:
+        raise UsageError(f"{VIA} is given {len(how.via)} times", "record one machine at a time")
+    for value, name in ((how.symbol_dirs, "--symbol-dir"), (how.verify_detach, "--verify-detach")):
+        if value:
+            raise UsageError(f"{name} and {VIA} contradict each other", "leave one of them out")
+    options = asdict(how)
+    wish: dict[str, Any] = {name: options[name] for name in _SENT}
+    wish |= {"words": [*words], "pid": pid, "pattern": pattern.pattern if pattern else None}
+    wish |= {"duration_s": duration_s, "with_sources": with_sources}
+    wish |= {"follows_workers": follows_workers, "verbose": how.verbose}
+    progress.step(f"connecting by '{how.via[0]}'")
+    capture = FarCapture(how.via[0], wish, progress.say)
+    try:
+        yield capture
+    finally:
+        progress.clear()
+        capture.close()
+    if capture.error is not None:
+        raise capture.error

@@ -1,0 +1,1 @@
+"""Record on another machine, or in a container; see README.md."""

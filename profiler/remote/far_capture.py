@@ -1,0 +1,329 @@
+"""A recording that is made elsewhere, as the command line and the page control one made here."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from ..errors import (
+    AttachFailedError,
+    CannotAttachError,
+    FlametapError,
+    InputError,
+    NoSamplesError,
+    NoSuchProcessError,
+    PermissionRefusedError,
+    TargetDiedError,
+    UsageError,
+)
+from ..model import ChildProcess, Status
+from ..recording.figures import duration
+from ..recording.growing import Growing
+from .far_code import FarCode
+from .link import Link
+from .messages import OFFSET, Message
+
+if TYPE_CHECKING:
+    from ..capture.keeper import Keeper
+
+ANSWER_S = 10.0
+ATTACH_S = 120.0  # as long as an attach may take on a busy machine, and a login
+REST_S = 600.0  # to name functions there, and to fetch the rest by a slow line
+BY_CODE = {
+    each.exit_code: each
+    for each in (
+        *(UsageError, NoSuchProcessError, PermissionRefusedError, CannotAttachError),
+        *(NoSamplesError, TargetDiedError),
+    )
+}
+
+
+class FarCapture:
+    """See the module; its methods are those of ``capture.live.Capture``.
+
+    Args:
+        via: the command that leads there.
+        wish: what is to be recorded there.
+        say: called with what the user should know.
+
+    Attributes:
+        pid: of the first process, there.
+        command: what it runs.
+        program: the name of its program.
+        host: where it runs.
+        recording: what has come so far.
+        profile: its threads, modules, stacks and intervals.
+        keeper: of the file that it is kept in here.
+        error: why it ended early; None if it did not.
+
+    Raises:
+        FlametapError: nothing can be recorded there.
+    """
+
+    def __init__(self, via: str, wish: dict[str, Any], say: Callable[[str], None]) -> None:
+        self._via, self._say = via, say
+        self._growing = Growing(f"'{via}'")
+        self.recording = self._growing.recording
+        self.profile = self.recording.profile
+        self.keeper: Keeper | None = None
+        self.error: FlametapError | None = None
+        self.exit_status = None
+        self._failure: FlametapError | None = None
+        self._targets: dict[str, Any] = {}
+        self._known, self._begun = threading.Event(), threading.Event()
+        self._ended, self._has_all = threading.Event(), threading.Event()
+        self._n_bytes = -1  # of the whole, once that is known
+        self._is_paused = self._is_closed = self._is_finished = False
+        self._offset = _Offset()
+        self._lost_notes: list[str] = []
+        self._answers: dict[int, dict[str, Any]] = {}
+        self._n_asked = 0
+        self._asking = threading.Condition()
+        self._link = Link(via, wish, self._take, lambda: self._growing.n_bytes, say)
+        self.host = self._link.hello.host
+        self._link.start()
+        self.recording.code = FarCode(self._growing.code, self._fetch_code)
+        self._wait(self._known)
+        meta = self._targets.get("meta")
+        self.recording.meta.update(meta if isinstance(meta, dict) else {})
+        self.pid = _int(self._targets.get("pid"))
+        self.command = str(self._targets.get("command", ""))
+        self.program = str(self._targets.get("program", ""))
+
+    # ------------------------------------------------------------------ life
+
+    def keep_in(self, file: BinaryIO, path: str, *, with_sources: bool = True) -> None:
+        """Keep the recording in a file here while it comes."""
+        from ..capture.keeper import Keeper
+
+        self.keeper = Keeper(file, path, self.recording, with_sources=with_sources)
+
+    def keep_last(self, folder: str, keep_s: float, *, with_sources: bool = True) -> None:
+        """Keep only the last ``keep_s`` seconds, in a folder."""
+        from ..capture.keeper import RollingKeeper
+
+        self.keeper = RollingKeeper(folder, keep_s, self.recording, with_sources=with_sources)
+
+    def start(self, on_sampling: Callable[[], None] = lambda: None) -> None:
+        """Let it begin to sample there. Raises FlametapError."""
+        self._link.send("STRT")
+        self._wait(self._begun)
+        on_sampling()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait for the end; return False after a timeout."""
+        return self._ended.wait(timeout_s)
+
+    def stop(self) -> None:
+        """Let it end there. Idempotent."""
+        self._link.send("STOP")
+
+    def finish_symbols(self, timeout_s: float) -> bool:
+        """Wait until all has come, with its names; return False after a timeout."""
+        if not self._has_all.wait(timeout_s):
+            return False
+        self._finish()
+        return True
+
+    def close(self) -> None:
+        """End it, and the connection. Idempotent."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self.stop()
+        self._link.close()
+        self._finish()
+        if self.keeper is not None:
+            self.keeper.close()
+
+    def _finish(self) -> None:
+        if self._is_finished:
+            return
+        self._is_finished = True
+        try:
+            self._growing.finish()
+        except InputError as error:
+            if self._begun.is_set() and self.error is None:
+                self.error = NoSamplesError(error.message, error.hint)
+        self._growing.step()
+
+    # ------------------------------------------------------------------ its state, and controls
+
+    def status(self) -> Status:
+        """Return state, counters, verdicts and symbols, as they were there a moment ago."""
+        status = self._growing.status()
+        is_over = self._is_finished
+        state = "ended" if is_over else "recording" if status.state == "ended" else status.state
+        return replace(
+            status,
+            pid=status.pid or self.pid,
+            command=status.command or self.command,
+            state=state or "attaching",
+            is_final=is_over,
+            notes=[*status.notes, *self._offset.notes(self.host), *self._lost_notes],
+        )
+
+    def children(self) -> list[ChildProcess]:
+        """Return the processes that it has started, the busiest first."""
+        found = self._ask(wants="children").get("children")
+        known = {each.name for each in fields(ChildProcess)}
+        rows = found if isinstance(found, list) else []
+        made = []
+        for each in rows:
+            if isinstance(each, dict) and known <= each.keys():
+                made.append(
+                    ChildProcess(_int(each["pid"]), str(each["command"]), _int(each["cpu_ns"]))
+                )
+        return made
+
+    def set_paused(self, paused: bool) -> None:
+        """Stop taking samples, or resume."""
+        self._is_paused = paused
+        self._ask(paused=paused)
+
+    def set_sampling(self, rate_hz: float, budget_percent: float) -> None:
+        """Sample at another rate, or within another budget. Raises FlametapError."""
+        self._ask(rate_hz=rate_hz, budget_percent=budget_percent)
+
+    def _fetch_code(self) -> bool:
+        """Let texts and instructions come; return whether they have."""
+        if self._ended.is_set():
+            return False
+        n_bytes = _int(self._ask(wants="code").get("n_bytes"))
+        until_s = time.monotonic() + ANSWER_S
+        while self._growing.n_bytes < n_bytes and time.monotonic() < until_s:
+            time.sleep(0.02)
+        return 0 < n_bytes <= self._growing.n_bytes
+
+    def interpreters(self) -> list[Any]:
+        """Return nothing: interpreters are looked at there."""
+        return []
+
+    # ------------------------------------------------------------------ what comes
+
+    def _take(self, message: Message) -> None:
+        if message.kind == "DATA":
+            self._take_data(message.data)
+        elif message.kind == "PONG":
+            self._offset.take(message.facts)
+        elif message.kind == "SAYS":
+            self._say(f"{self.host}: {message.facts.get('text')}")
+        elif message.kind == "FULL":
+            self._take_full(is_full=bool(message.facts.get("is_full")))
+        elif message.kind == "TARG":
+            self._targets = message.facts
+            self._known.set()
+        elif message.kind == "BEGN":
+            self._begun.set()
+        elif message.kind == "FAIL":
+            self._fail(_error_of(message.facts, self.host))
+        elif message.kind == "ANSW":
+            with self._asking:
+                self._answers[_int(message.facts.get("number"))] = message.facts
+                self._asking.notify_all()
+        elif message.kind == "DONE":
+            self._n_bytes = _int(message.facts.get("n_bytes"))
+            self._look()
+        elif message.kind == "LOST":
+            self._fail(InputError(f"the connection to {self.host} is lost", "record again"))
+
+    def _take_data(self, data: bytes) -> None:
+        (offset,) = OFFSET.unpack_from(data)
+        skipped = self._growing.n_bytes - offset  # it was sent again
+        if 0 <= skipped < len(data) - OFFSET.size:
+            self._growing.add(data[OFFSET.size + skipped :])
+        if self._growing.damage:
+            self._fail(InputError(f"{self.host} sends a recording that {self._growing.damage}", ""))
+        if self.keeper is not None and not self._is_finished:
+            self.keeper.step()
+        self._look()
+
+    def _take_full(self, *, is_full: bool) -> None:
+        now_s = time.monotonic()
+        if is_full:
+            self._full_s = now_s
+            self._say(f"{self.host}: the connection is too slow: sampling pauses")
+        else:
+            lasted = duration(now_s - self._full_s)
+            self._lost_notes.append(f"sampling paused for {lasted}: the connection was too slow")
+
+    _full_s = 0.0
+
+    def _look(self) -> None:
+        if 0 <= self._n_bytes <= self._growing.n_bytes:
+            self._link.done()
+            self._link.send("TAKE", offset=self._growing.n_bytes)
+            self._end()
+
+    def _fail(self, error: FlametapError) -> None:
+        if self._begun.is_set():
+            self.error = self.error or error
+        else:
+            self._failure = error
+        self._known.set()
+        self._begun.set()
+        self._end()
+
+    def _end(self) -> None:
+        self._ended.set()
+        self._has_all.set()
+        self._growing.step()
+
+    def _wait(self, event: threading.Event) -> None:
+        if not event.wait(ATTACH_S):
+            self.close()
+            raise AttachFailedError(
+                f"{self.host} has not begun within {ATTACH_S:.0f} s", "try again"
+            )
+        if self._failure is not None:
+            self.close()
+            raise self._failure
+
+    def _ask(self, **facts: Any) -> dict[str, Any]:
+        """Ask, and return the answer; nothing if there is none. Raises FlametapError."""
+        with self._asking:
+            self._n_asked += 1
+            number = self._n_asked
+        self._link.send("CTRL", number=number, **facts)
+        with self._asking:
+            self._asking.wait_for(lambda: number in self._answers, ANSWER_S)
+            found = self._answers.pop(number, {})
+        if "message" in found:
+            raise UsageError(str(found["message"]), str(found.get("hint", "")))
+        return found
+
+
+class _Offset:
+    """How far the clock of the other side is ahead of ours, by the fastest answer."""
+
+    def __init__(self) -> None:
+        self._error_ns = 1 << 62
+        self._ahead_ns = 0
+
+    def take(self, facts: dict[str, Any]) -> None:
+        """Take an answer to a ping."""
+        sent_ns, time_ns = _int(facts.get("sent")), _int(facts.get("time_ns"))
+        error_ns = (time.monotonic_ns() - sent_ns) // 2
+        if 0 <= error_ns < self._error_ns:
+            self._error_ns = error_ns
+            self._ahead_ns = time_ns - (time.time_ns() - error_ns)
+
+    def notes(self, host: str) -> list[str]:
+        """Say it if it matters."""
+        if abs(self._ahead_ns) <= max(2 * self._error_ns, 50_000_000):
+            return []
+        how = "ahead of" if self._ahead_ns > 0 else "behind"
+        ahead, error = (duration(abs(each) / 1e9) for each in (self._ahead_ns, self._error_ns))
+        return [f"the clock of {host} is {ahead} {how} the one here (± {error})"]
+
+
+def _int(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _error_of(facts: dict[str, Any], host: str) -> FlametapError:
+    kind = BY_CODE.get(_int(facts.get("code")), FlametapError)
+    return kind(f"{host}: {facts.get('message')}", str(facts.get("hint") or ""))

@@ -1,0 +1,56 @@
+"""The source texts and instructions of a recording that is made elsewhere: they are asked for."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ..model import Function, SymbolSource
+from ..recording.code_source import CodeSource, Listing
+from ..symbols.locate.source_text import SourceText
+
+AGAIN_S = 2.0  # between two questions: each brings all that is known
+
+
+class FarCode:
+    """A ``CodeSource``.
+
+    Args:
+        kept: returns what has come so far.
+        fetch: lets all come that is known there; returns False if it does not.
+    """
+
+    def __init__(self, kept: Callable[[], CodeSource], fetch: Callable[[], bool]) -> None:
+        self._kept, self._fetch = kept, fetch
+        self._asked_s = -AGAIN_S
+        self._lock = threading.Lock()
+
+    def sources(self) -> list[SymbolSource]:
+        """See ``CodeSource.sources``."""
+        return self._kept().sources()
+
+    def text(self, function: Function, file: str) -> SourceText:
+        """See ``CodeSource.text``."""
+        found = self._kept().text(function, file)
+        if found.lines is None and self._ask():
+            found = self._kept().text(function, file)
+        return found
+
+    def listing(self, function: Function, module_id: int, addrs: Any) -> Listing:
+        """See ``CodeSource.listing``."""
+        try:
+            return self._kept().listing(function, module_id, addrs)
+        except LookupError:
+            if not self._ask():
+                raise
+        return self._kept().listing(function, module_id, addrs)
+
+    def _ask(self) -> bool:
+        with self._lock:
+            if time.monotonic() - self._asked_s < AGAIN_S:
+                return False
+            has_come = self._fetch()
+            self._asked_s = time.monotonic()
+            return has_come

@@ -1,0 +1,182 @@
+"""``--via``: what runs elsewhere is recorded there and shown here, whatever the connection does."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+import cli
+import receipt
+from flametap.errors import UsageError
+from flametap.model import Clock, Function
+from flametap.recording.opened import open_recording
+from flametap.recording.recording import Recording
+from flametap.remote.far_capture import FarCapture
+from running import Start, wait_until
+
+pytestmark = pytest.mark.needs("attach", "gcc")
+
+SHAPED = Path(__file__).parents[1] / "support" / "shaped_line.py"
+# As a login's PATH has it there.
+THERE = f"env PATH={shlex.quote(str(Path(sys.executable).parent))}:{os.environ['PATH']}"
+
+
+def via(*shape: object) -> str:
+    """A command that leads to this machine, by a connection that is as bad as that."""
+    words = [sys.executable, SHAPED, *shape] if shape else []
+    return " ".join([shlex.join(map(str, words)), THERE])
+
+
+def sessions(pid: int) -> list[int]:
+    """The processes that record a process for somebody elsewhere."""
+    found = []
+    for each in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = each.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"--session" in words:
+            found.append(int(each.parent.name))
+    return [each for each in found if holds_ring_of(each, pid)]
+
+
+def holds_ring_of(host: int, pid: int) -> bool:
+    def rings(process: int) -> set[str]:
+        try:
+            lines = Path(f"/proc/{process}/maps").read_text().splitlines()
+        except OSError:
+            return set()
+        return {line.split()[4] for line in lines if "flametap-ring" in line}
+
+    return bool(rings(host) & rings(pid))
+
+
+def heavy_share(recording: Recording) -> float:
+    from flametap.analysis.views import views_of
+    from flametap.tree.selection import Selection
+
+    tree = views_of(recording).tree(Selection(Clock.CPU))
+    own_ns = dict.fromkeys(("heavy", "light"), 0)
+    for function, weight in zip(tree.function, tree.self_ns, strict=True):
+        name = tree.functions[function].name if function >= 0 else ""
+        if name in own_ns:
+            own_ns[name] += int(weight)
+    return own_ns["heavy"] / sum(own_ns.values())
+
+
+def recorded(
+    start: Start, folder: Path, *shape: object, duration_s: float
+) -> tuple[Recording, str]:
+    target = start("ratio")
+    before = receipt.take_at_rest(target.pid)
+    out = folder / "out.flametap"
+    result = cli.run(
+        *("record", "--via", via(*shape), target.pid, "-d", duration_s, "-r", 250, "-o", out)
+    )
+    result.assert_saved()
+    assert receipt.harm_after_settling(target.pid, before) == []
+    wait_until(lambda: not sessions(target.pid), "the recording there to end")
+    target.finish()
+    return open_recording(str(out)), result.stderr
+
+
+def test_shares_are_those_of_the_program(start: Start, tmp_path: Path) -> None:
+    recording, _ = recorded(start, tmp_path, duration_s=1.5)
+    assert heavy_share(recording) == pytest.approx(0.75, abs=0.08)
+    status = recording.status()
+    assert status.state == "ended"
+    assert status.program == "ratio"
+    assert recording.meta["host"] == os.uname().nodename
+    assert any(function.file for function in recording.functions)
+
+
+def test_connection_that_is_cut_loses_nothing(start: Start, tmp_path: Path) -> None:
+    shape = ("--cut", 2.5, "--state", tmp_path / "was-cut")
+    recording, told = recorded(start, tmp_path, *shape, duration_s=4)
+    assert "connecting again" in told
+    profile = recording.profile
+    assert profile.duration_ns == pytest.approx(4e9, rel=0.2)
+    walls_ns = [each.wall_ns for each in profile.thread_infos()]
+    assert max(walls_ns) == pytest.approx(profile.duration_ns, rel=0.05)
+    assert heavy_share(recording) == pytest.approx(0.75, abs=0.08)
+
+
+def test_what_a_page_asks_for_is_answered_there(start: Start) -> None:
+    """Source lines, pause and rate, while it is recorded."""
+    target = start("ratio", variant="debug")
+    wish = {"words": [str(target.pid)], "rate_hz": 250, "budget_ppm": 0}
+    capture = FarCapture(via(), wish, lambda text: None)
+    try:
+        capture.start()
+
+        def heavy() -> Function | None:
+            named = capture.recording.functions
+            return next((each for each in named if each.name == "heavy" and each.file), None)
+
+        wait_until(lambda: heavy() is not None, "the name and its file")
+        function = heavy()
+        assert function is not None
+        lines = capture.recording.code.text(function, function.file).lines
+        assert lines is not None
+        assert any("heavy(" in line for line in lines)
+        capture.set_paused(True)
+        wait_until(lambda: capture.status().state == "paused", "the pause")
+        capture.set_paused(False)
+        capture.set_sampling(50, 0)
+        wait_until(lambda: capture.status().asked_rate_hz == 50, "the rate")
+        with pytest.raises(UsageError, match="rate"):
+            capture.set_sampling(10**9, 0)
+        assert capture.children() == []
+    finally:
+        capture.close()
+    wait_until(lambda: not sessions(target.pid), "the recording there to end")
+    target.finish()
+
+
+def test_program_is_left_when_nobody_is_there_any_more(start: Start, tmp_path: Path) -> None:
+    target = start("ratio")
+    before = receipt.take_at_rest(target.pid)
+    arguments = ("record", "--via", via(), target.pid, "-d", 600, "-o", tmp_path / "out.flametap")
+    with cli.Running(str(tmp_path), *arguments) as run:
+        wait_until(lambda: bool(sessions(target.pid)), "the recording there")
+        (session,) = sessions(target.pid)
+        run.process.kill()
+    # It waits a minute for a connection; that is over at once when it is told to end.
+    os.kill(session, signal.SIGTERM)
+    wait_until(lambda: not sessions(target.pid), "the end there", 90)
+    assert receipt.harm_after_settling(target.pid, before) == []
+    target.finish()
+
+
+def test_what_runs_there_is_listed(start: Start) -> None:
+    target = start("ratio")
+    result = cli.run("ps", "--via", via(), "ratio", "--json")
+    assert f'"pid": {target.pid},' in result.stdout
+    result = cli.run("dump", "--via", via(), target.pid)
+    assert "cycle (ratio)" in result.stdout
+    target.finish()
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "what"),
+    [
+        ("no-such-command", 2, "cannot run --via no-such-command: No such file or directory"),
+        ("sh -c 'echo nobody knows >&2; exit 3'", 1, "ended with 3: nobody knows"),
+        ("env PATH=/nowhere", 1, "there is no flametap at 'env PATH=/nowhere'"),
+        ("'", 2, "--via ': No closing quotation"),
+        ("", 2, "--via names no command"),
+        ("sh -c 'cat /dev/zero'", 1, "bytes that are no message of flametap"),
+        (f"sh -c 'echo Welcome; echo; exec \"$@\"' - {THERE}", 3, "there is no process 4194305"),
+    ],
+)
+def test_connection_that_leads_nowhere_is_said(command: str, code: int, what: str) -> None:
+    result = cli.run("record", "--via", command, 2**22 + 1, "-d", 1, "-o", os.devnull, "-f", "svg")
+    assert result.exit_code == code, result.stderr
+    assert what in result.stderr
+    assert "Traceback" not in result.stderr
+    assert len(result.stderr.splitlines()) <= 2
