@@ -190,6 +190,12 @@ class Capture:
             self.symbolizers.hurry()
         return self.symbolizers.wait_idle(timeout_s)
 
+    def what_is_left(self) -> str:
+        """Say what ``finish_symbols`` waits for."""
+        pending = self.symbolizers.pending
+        left = f"{pending:,} addresses" if pending else "call graphs and notes"
+        return f"naming functions, {left} left"
+
     def close(self) -> None:
         """Stop, and close the rings and all files."""
         self.stop()

@@ -31,6 +31,8 @@ class OutputOptions:
     with_sources: bool = True  # in a file of the whole recording
     shape: str = ""  # steps (``tree.shaper``)
     keep_s: float | None = None  # only the last so many seconds in it
+    push: str | None = None  # a profile store that gets it while it is made …
+    labels: tuple[tuple[str, str], ...] = ()  # … with these
     has_page: bool = False  # the page shows every clock, so there is no --clock to choose one
 
     @property

@@ -96,7 +96,7 @@ def finish(
     if not interrupts.stop and ended and ended != "stopped":
         progress.say(f"{ended}; the recording ends with it")
     is_left_behind = what.has_page and not progress.is_quiet  # ``keeping_for_page``
-    is_kept_at_all = bool(outputs) or is_left_behind
+    is_kept_at_all = bool(outputs) or is_left_behind or what.push is not None
     was_cut = is_kept_at_all and _name(capture, interrupts, asked, progress)
     status = capture.status()
     for note in status.notes:
@@ -183,9 +183,7 @@ def _name(capture: AnyCapture, interrupts: Interrupts, asked: int, progress: Pro
         if interrupts.count > asked:
             progress.warn("saving without the names that are still missing")
             return True
-        pending = capture.status().symbols_pending
-        left = f"{pending:,} addresses" if pending else "call graphs and notes"
-        progress.step(f"naming functions, {left} left (Ctrl-C saves without them)")
+        progress.step(f"{capture.what_is_left()} (Ctrl-C saves without them)")
     return False
 
 

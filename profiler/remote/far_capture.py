@@ -24,7 +24,7 @@ from ..recording.figures import duration
 from ..recording.growing import Growing
 from .far_code import FarCode
 from .link import Link
-from .messages import OFFSET, Message
+from .messages import OFFSET, LineError, Message
 
 if TYPE_CHECKING:
     from ..capture.keeper import Keeper
@@ -127,6 +127,10 @@ class FarCapture:
             return False
         self._finish()
         return True
+
+    def what_is_left(self) -> str:
+        """Say what ``finish_symbols`` waits for."""
+        return f"fetching the last samples and names from {self.host}"
 
     def close(self) -> None:
         """End it, and the connection. Idempotent."""
@@ -231,6 +235,8 @@ class FarCapture:
             self._fail(InputError(f"the connection to {self.host} is lost", "record again"))
 
     def _take_data(self, data: bytes) -> None:
+        if len(data) < OFFSET.size:
+            raise LineError("a piece of a recording without its place")
         (offset,) = OFFSET.unpack_from(data)
         skipped = self._growing.n_bytes - offset  # it was sent again
         if 0 <= skipped < len(data) - OFFSET.size:

@@ -234,6 +234,8 @@ class Link:
             return f"says nothing for {QUIET_S:.0f} s"
         except (LineError, OSError, ValueError) as error:
             return f"sends {error}"
+        except Exception as error:  # whatever it sends: the rest of the program goes on
+            return f"sends what makes no sense: {type(error).__name__}"
         return ""
 
     def _is_new(self, message: Message) -> bool:

@@ -36,6 +36,7 @@ ROOMS = [
         "foreign",
         "locks",
         "perf",
+        "push",
         "recording",
         "recording/merge",
         "recording/names",

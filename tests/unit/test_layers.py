@@ -98,6 +98,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     ),
     # What other profilers recorded.
     "foreign": (*("errors", "model", "recording", "recording.names", "recording.profile", "wire"),),
+    # Recordings that are sent to a store while they are made.
+    "push": ("errors", "export", "linux", "recording", "tree"),
     # Recordings that are made elsewhere.
     "remote": ("capture", "errors", "model", "recording", "symbols.locate", "version"),
     # What people see.
@@ -112,7 +114,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "cli": (
         *("analysis", "capture", "code", "errors", "export", "inject", "linux", "locks"),
         *("model", "recording", "safety", "symbols.interpreters", "symbols.jit"),
-        *("remote", "symbols.locate", "tree", "wire"),
+        *("push", "remote", "symbols.locate", "tree", "wire"),
     ),
     "cli.commands": (
         *("agent", "analysis", "capture", "cli", "errors", "export", "foreign", "linux", "locks"),
@@ -176,7 +178,7 @@ BELONGS_TO: dict[str, tuple[str, ...]] = {
     "elftools": ("symbols",),
     "symbolic": ("symbols",),
     "multi_demangle": ("symbols.names",),
-    "orjson": ("web", "export", "cli", "foreign.opening", "recording", "remote"),
+    "orjson": ("web", "export", "cli", "foreign.opening", "recording", "remote", "push"),
     "re2": ("tree.search",),
     "pytest": ("api.pytest_plugin",),
 }

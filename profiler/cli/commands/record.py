@@ -36,6 +36,7 @@ from ..options import (
 from ..output_options import OutputOptions, shown_options
 from ..outputs import DEFAULT_OUTPUT, Output, plan
 from ..progress import Progress
+from ..pushing import check_push, parsed, push_options, pushing
 from ..recording import POLL_S, finish, watch
 from ..signals import EXIT_CODE, Interrupted, Interrupts, leave
 from ..targets import LIST_THEM, find_targets, is_name
@@ -97,6 +98,7 @@ class WithProgram(click.Command):
     help="Keep only the last TIME (10m, 1h) of the recording, on disk, and write it at the end,"
     " when the process dies, and when `flametap save PID` or SIGUSR1 asks for it.",
 )
+@push_options
 @children_option
 @via_option
 @sampling_options
@@ -116,6 +118,8 @@ def record(
     shown: OutputOptions,
     with_sources: bool,
     keep_s: float | None,
+    push: str | None,
+    labels: tuple[str, ...],
     how: AttachOptions,
     quiet: bool,
 ) -> int:
@@ -136,13 +140,16 @@ def record(
             "--range and --unit samples contradict each other",
             "the time of single samples is not kept; leave one of them out",
         )
-    planned = plan(outputs or (DEFAULT_OUTPUT,), formats)
+    server = check_push(push, labels)
+    planned = plan(outputs or (() if server else (DEFAULT_OUTPUT,)), formats)
     what = replace(
         shown,
         clock=Clock.WALL if idle else shown.clock,
         unit=unit,
         with_sources=with_sources,
         keep_s=keep_s,
+        push=server,
+        labels=parsed(labels),
     )
     if keep_s is not None and not any(map(is_kept, planned)):
         raise UsageError("--keep is for recordings, and no output is one", "-o NAME.flametap")
@@ -225,6 +232,7 @@ def _record_processes(
                 verified(pid or 0, progress, how) as verification,
                 prepared as capture,
                 keeping(capture, outputs, with_sources=what.with_sources, keep_s=what.keep_s),
+                pushing(capture, what, progress),
                 _saving(capture, outputs, what, progress) as look,
             ):
                 start.start(capture, interrupts, progress, verification)
@@ -272,6 +280,7 @@ def _record_command(
                 verified(launched.pid, progress, how) as verification,
                 _prepared([launched.pid], outputs, how, progress, is_launched=True) as capture,
                 keeping(capture, outputs, with_sources=what.with_sources, keep_s=what.keep_s),
+                pushing(capture, what, progress),
                 _saving(capture, outputs, what, progress) as look,
             ):
                 start.start(capture, interrupts, progress, verification, launched.release)

@@ -1,0 +1,1 @@
+"""Send a recording to a profile store, piece by piece, while it is made; see README.md."""
