@@ -57,7 +57,8 @@ class Pusher:
         self._cut_ns = 0  # up to there, since the start, all has been cut
         self.n_sent = self.n_refused = 0
         self._said = ""
-        self._has_more, self._closing = threading.Event(), threading.Event()
+        self._has_more = threading.Event()
+        self._closing, self._has_all = threading.Event(), threading.Event()
         self._sender = threading.Thread(target=self._send_all, name="flametap-push", daemon=True)
         self._cutter = threading.Thread(target=self._cut_all, name="flametap-cut", daemon=True)
 
@@ -71,6 +72,7 @@ class Pusher:
         self._closing.set()
         self._cutter.join()
         self._cut(self._recording.profile.duration_ns)
+        self._has_all.set()
         self._has_more.set()
         until_s = time.monotonic() + LAST_S
         while len(self._spool) and time.monotonic() < until_s and self._sender.is_alive():
@@ -122,9 +124,10 @@ class Pusher:
     def _send_all(self) -> None:
         wait_s = FIRST_WAIT_S
         while True:
+            has_all = self._has_all.is_set()
             segment = self._spool.first()
             if segment is None:
-                if self._closing.is_set() and not self._cutter.is_alive() and not self._is_open():
+                if has_all:
                     return
                 self._has_more.wait(0.2)
                 self._has_more.clear()
@@ -146,10 +149,6 @@ class Pusher:
             pause_s = wait_s if outcome.after_s is None else min(outcome.after_s, LONGEST_WAIT_S)
             wait_s = min(2 * wait_s, LONGEST_WAIT_S)
             self._pause(pause_s * random.uniform(0.8, 1.2))
-
-    def _is_open(self) -> bool:
-        """Return whether a last segment may still come."""
-        return self._recording.profile.duration_ns > self._cut_ns
 
     def _pause(self, pause_s: float) -> None:
         """Wait; at the end of the recording, try again soon."""
