@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
 from .attach_options import AttachOptions
+from .containers import Containers
 from .progress import Progress
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ def prepared(
     how: AttachOptions,
     progress: Progress,
     *,
+    containers: Containers,
     duration_s: float | None,
     with_sources: bool,
     follows_workers: bool = False,
@@ -91,6 +93,7 @@ def prepared(
         pattern: of their names.
         how: the options of the attach.
         progress: told of each step.
+        containers: whose processes are meant.
         duration_s: how long they are recorded; None until they are told to stop.
         with_sources: their source texts may be sent.
         follows_workers: see ``start.prepared``.
@@ -108,6 +111,7 @@ def prepared(
     options = asdict(how)
     wish: dict[str, Any] = {name: options[name] for name in _SENT}
     wish |= {"words": [*words], "pid": pid, "pattern": pattern.pattern if pattern else None}
+    wish |= {"container": containers.name, "pod": containers.pod}
     wish |= {"duration_s": duration_s, "with_sources": with_sources}
     wish |= {"follows_workers": follows_workers, "verbose": how.verbose}
     progress.step(f"connecting by '{how.via[0]}'")

@@ -15,6 +15,7 @@ from ..linux.command_line import program_name
 from ..remote.outgoing import Outgoing
 from . import start
 from .attach_options import AttachOptions
+from .containers import Containers
 from .progress import Progress
 from .signals import Interrupted, Interrupts
 from .targets import find_targets
@@ -54,6 +55,7 @@ class ServedRecorder:
             _of(int, wish.get("pid")),
             re.compile(pattern) if isinstance(pattern, str) else None,
             self._progress,
+            containers=Containers(_text(wish.get("container")), _text(wish.get("pod"))),
         )
         if wish.get("verbose") is True:
             start.print_findings(pids[0], self._progress)
@@ -164,6 +166,10 @@ def _options(wish: dict[str, Any]) -> AttachOptions:
             found[name] = value if isinstance(value, (bool, str)) else None
     found = {name: value for name, value in found.items() if value is not None}
     return AttachOptions(**found)
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _list(value: Any) -> list[Any]:

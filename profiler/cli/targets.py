@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from ..errors import UsageError
 from ..linux import procfs
 from ..safety import permissions
+from .containers import NONE, Containers, find_in_containers
 from .option_values import parse_pid
 from .options import pick_pid
 from .progress import Progress
@@ -118,6 +119,7 @@ def find_targets(
     pattern: re.Pattern[str] | None,
     progress: Progress,
     if_none: str = LIST_THEM,
+    containers: Containers = NONE,
 ) -> list[int]:
     """Return the ids of the processes that the user named; see ``find_target``.
 
@@ -127,10 +129,16 @@ def find_targets(
         pattern: the value of ``--name``: all that match are meant.
         progress: prints which processes a name stands for.
         if_none: the hint if no process has that name.
+        containers: whose first processes are meant.
 
     Raises:
         UsageError: no process matches, several match a name, or they are named in two ways.
+        NoSuchProcessError: nothing runs in a container.
     """
+    if containers:
+        if words or option is not None or pattern is not None:
+            raise UsageError("a container and a process are both named", "leave one of them out")
+        return find_in_containers(containers, progress)
     if pattern is not None:
         if words or option is not None:
             raise UsageError(

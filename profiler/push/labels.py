@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 from ..errors import UsageError
 from ..linux import procfs
+from ..linux.containers import SHORTEST_ID, container_of
 
 SERVICE = "service_name"
 MAX_LABELS, MAX_TEXT = 32, 256
@@ -61,6 +62,9 @@ def labels_of(
     """
     found = {SERVICE: program or "program", "host": host or platform.node()}
     if pid is not None:
+        with contextlib.suppress(OSError):
+            container = container_of(pid)
+            found["container"] = container.id[:SHORTEST_ID] if container is not None else ""
         with contextlib.suppress(*procfs.GONE, PermissionError):
             found |= _from_environment(_environment(pid))
     if "service" in chosen:

@@ -8,6 +8,7 @@ from flametap.agent import machine_code
 
 from ...errors import CannotAttachError
 from ...linux import procfs
+from ...linux.containers import container_of
 from ...safety import preflight
 from ...safety.finding import Finding, Severity
 from ..interpreter import find_interpreters, interpreter_lines
@@ -58,6 +59,7 @@ def doctor(pid: str | None, pid_option: int | None, as_json: bool) -> int:
             {
                 "pid": target,
                 "attachable": attachable,
+                "container": _container(target),
                 "checks": rows,
                 "interpreters": runtimes,
                 "interpreters_known": interpreters.is_over,
@@ -68,6 +70,8 @@ def doctor(pid: str | None, pid_option: int | None, as_json: bool) -> int:
         print_line(f"{MARKS[finding.severity]:<5}{finding.check:<15}{finding.message}")
         if finding.hint:
             print_line(f"{'':<20}remedy: {finding.hint}")
+    if container := _container(target):
+        print_line(f"{MARKS[Severity.OK]:<5}{'container':<15}{container}")
     for line in interpreter_lines(target, looked=interpreters):
         print_line(f"{MARKS[Severity.OK]:<5}{'interpreter':<15}{line}")
     try:
@@ -80,6 +84,14 @@ def doctor(pid: str | None, pid_option: int | None, as_json: bool) -> int:
     else:
         print_line(f"process {target} ({name}) cannot be attached to")
     return first.exit_code if first else 0
+
+
+def _container(pid: int) -> str:
+    """Name the container that a process is in; "" for none."""
+    try:
+        return str(container_of(pid) or "")
+    except OSError:
+        return ""
 
 
 def _agent() -> Finding:

@@ -6,6 +6,7 @@ import contextlib
 import re
 import secrets
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +14,7 @@ import click
 from ...linux import heaps
 from .. import browser, far, start
 from ..attach_options import AttachOptions
+from ..containers import Containers, container_options
 from ..frame_options import FrameOptions, gil_option
 from ..keeping import keeping_for_page
 from ..options import (
@@ -48,6 +50,7 @@ EXPOSED = (
 
 @click.command(short_help="Sample a process and show the live page (the default).")
 @targets_arguments
+@container_options
 @duration_option("How long to sample: seconds, or 500ms, 2m, 1h. The page then stays until Ctrl-C.")
 @click.option(
     "--exit",
@@ -73,6 +76,7 @@ def live(
     words: tuple[str, ...],
     pid_option: int | None,
     pattern: re.Pattern[str] | None,
+    containers: Containers,
     duration: float | None,
     outputs: tuple[str, ...],
     formats: tuple[str, ...],
@@ -93,17 +97,20 @@ def live(
     planned = plan(outputs, formats)
     heaps.keep_small()
     progress = Progress(quiet=quiet)
+    if containers and how.children is None:
+        how = replace(how, children=True)  # a container is all that runs in it
     prepared: contextlib.AbstractContextManager[AnyCapture]
     target: int | None = None
     if how.via:
         prepared = far.prepared(
             *(words, pid_option, pattern, how, progress),
             duration_s=duration,
+            containers=containers,
             with_sources=with_sources,
             follows_workers=True,
         )
     else:
-        targets = find_targets(words, pid_option, pattern, progress)
+        targets = find_targets(words, pid_option, pattern, progress, containers=containers)
         target = targets[0]
         prepared = start.prepared(targets, how, progress, follows_workers=True)
     with Interrupts() as interrupts:

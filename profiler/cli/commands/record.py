@@ -19,6 +19,7 @@ from ...errors import FlametapError, NoSamplesError, TargetDiedError, UsageError
 from ...model import Clock
 from .. import far, start
 from ..attach_options import AttachOptions
+from ..containers import Containers, container_options
 from ..keeping import SaveRequests, is_kept, keeping
 from ..option_values import by, parse_duration_s
 from ..options import (
@@ -67,6 +68,7 @@ class WithProgram(click.Command):
 @click.argument("words", nargs=-1, metavar="[PID... | NAME | -- CMD [ARGS]...]")
 @pid_option
 @name_option
+@container_options
 @duration_option("How long to record: seconds, or 500ms, 2m, 1h. Without it, until Ctrl-C.")
 @output_options(
     "The file to write; may be given several times. - is stdout; in the name, %n is the program, "
@@ -110,6 +112,7 @@ def record(
     words: tuple[str, ...],
     pid_option: int | None,
     pattern: re.Pattern[str] | None,
+    containers: Containers,
     duration: float | None,
     outputs: tuple[str, ...],
     formats: tuple[str, ...],
@@ -155,7 +158,9 @@ def record(
         raise UsageError("--keep is for recordings, and no output is one", "-o NAME.flametap")
     progress = Progress(quiet=quiet)
     named, command = _split_words(words, ctx.meta.get(PROGRAM))
-    if command and (named or pid_option is not None or pattern):
+    if containers and how.children is None:
+        how = replace(how, children=True)  # a container is all that runs in it
+    if command and (named or pid_option is not None or pattern or containers):
         raise UsageError("both a process and a command are named", "name one of them")
     if how.via:
         if command:
@@ -163,13 +168,14 @@ def record(
         there = far.prepared(
             *(named, pid_option, pattern, how, progress),
             duration_s=duration,
+            containers=containers,
             with_sources=with_sources,
         )
         return _record_processes(there, None, duration, planned, what, how, progress)
     if command:
         return _record_command(command, duration, planned, what, how, progress)
     to_start_it = f"to start it: `flametap record -- {' '.join(named)}`; {LIST_THEM}"
-    targets = find_targets(named, pid_option, pattern, progress, to_start_it)
+    targets = find_targets(named, pid_option, pattern, progress, to_start_it, containers)
     here = _prepared(targets, planned, how, progress)
     return _record_processes(here, targets[0], duration, planned, what, how, progress)
 
