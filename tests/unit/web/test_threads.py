@@ -46,13 +46,14 @@ def test_status_is_small_with_ten_thousand_threads(
 ) -> None:
     many = ManyThreads()
     client = client_of(many)
+    monkeypatch.setattr("flametap.web.api.COUNT_AGE_S", 600.0)  # the machine may be busy
     lists = spied(monkeypatch, many.views, "threads")
     for _ in range(5):
         answer = client.get("/api/status")
         assert answer.get_json()["thread_count"] == 10_000
         assert len(answer.data) < 20_000
         many.advance()
-    assert len(lists) == 1  # the number may be two seconds old
+    assert len(lists) == 1
 
 
 def test_weights_are_those_of_the_range(
