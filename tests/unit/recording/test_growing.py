@@ -1,0 +1,58 @@
+"""A recording whose file comes piece by piece is, at its end, the one that is read at once."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from flametap.errors import InputError
+from flametap.model import Clock
+from flametap.recording.chunks import HEADER
+from flametap.recording.growing import Growing
+from flametap.recording.opened import open_recording
+from recording_files import KEPT, what_it_says
+
+FILES = sorted(KEPT.glob("*.flametap"))
+
+
+@pytest.mark.parametrize("path", FILES[:4], ids=lambda path: path.stem)
+def test_pieces_make_the_whole(path: Path) -> None:
+    data, rng = path.read_bytes(), random.Random(1)
+    growing = Growing("far")
+    seen, revision, at = 0, growing.recording.revision, 0
+    while at < len(data):
+        end = at + rng.choice((1, 7, 20, 1000, 50_000))
+        growing.add(data[at:end])
+        at = end
+        now_ns = growing.recording.profile.total_ns(Clock.WALL)
+        assert now_ns >= 0
+        seen = max(seen, growing.recording.status().samples)
+    assert not growing.damage
+    growing.finish()
+    assert growing.n_bytes == len(data)
+    assert growing.recording.revision > revision
+    assert seen > 0
+    assert what_it_says(growing.recording) == what_it_says(open_recording(str(path)))
+
+
+def test_what_makes_no_sense_ends_it_and_what_came_before_stays() -> None:
+    data = bytearray(FILES[0].read_bytes())
+    middle = len(data) // 2
+    data[middle] ^= 0xFF
+    growing = Growing("far")
+    for at in range(0, len(data), 999):
+        growing.add(bytes(data[at : at + 999]))
+    assert "checksum" in growing.damage or "chunk" in growing.damage
+    growing.finish()
+    assert growing.recording.status().is_final
+    assert growing.recording.profile.total_ns(Clock.WALL) > 0
+
+
+@pytest.mark.parametrize("data", [b"", b"x", b"x" * 100, FILES[0].read_bytes()[: HEADER.size]])
+def test_what_is_no_recording_is_said(data: bytes) -> None:
+    growing = Growing("far")
+    growing.add(data)
+    with pytest.raises(InputError):
+        growing.finish()
