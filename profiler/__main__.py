@@ -6,8 +6,8 @@ import signal
 import sys
 
 
-def main() -> None:
-    """Run the command line and exit with its code."""
+def main(*arguments: str) -> None:
+    """Run the command line, or other arguments, and exit with its code."""
     # Until a command takes care of Ctrl-C itself, it ends us as it ends any program: silently.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -17,7 +17,7 @@ def main() -> None:
     escape_unencodable()
     from .cli.main import run
 
-    code = run(sys.argv[1:])
+    code = run(arguments or sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
         flush_or_give_up(stream)
     from .linux.leave import leave

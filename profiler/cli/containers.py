@@ -101,15 +101,16 @@ def _ids_of_container(name: str) -> list[str]:
     for runtime in _RUNTIMES:
         if shutil.which(runtime) is None:
             continue
-        code, said = _ask(runtime, "inspect", "--format", "{{.Id}}", "--", name)
-        if code == 0 and said:
+        code, said = _ask(runtime, "container", "inspect", "--format", "{{.Id}}", "--", name)
+        if code == 0 and any(map(processes_of, said.split())):
             return said.split()
-        tried.append(f"{runtime}: {said}")
+        tried.append(f"{runtime}: {said if code else 'it does not run'}")
     if shutil.which("crictl") is not None:
         code, said = _ask("crictl", "ps", "-q", "--no-trunc", "--name", f"^{re.escape(name)}$")
-        if code == 0 and said:
+        if code == 0 and len(said.split()) == 1:
             return said.split()
-        tried.append(f"crictl: {said or 'it knows none of that name'}")
+        many = f"{len(said.split())} containers have that name" if code == 0 and said else said
+        tried.append(f"crictl: {many or 'it knows none of that name'}")
     why = "; ".join(tried) or "none of docker, podman, nerdctl and crictl is installed here"
     raise UsageError(f"there is no container {name}: {why}"[:_MOST_SHOWN], _HINT)
 
@@ -121,7 +122,9 @@ def _ids_of_pod(name: str) -> list[str]:
     namespace, _, pod = name.rpartition("/")
     if shutil.which("crictl") is not None:
         words = ("--namespace", f"^{re.escape(namespace or 'default')}$")
-        code, said = _ask("crictl", "pods", "-q", "--no-trunc", "--name", f"^{pod}$", *words)
+        code, said = _ask(
+            "crictl", "pods", "-q", "--no-trunc", "--name", f"^{re.escape(pod)}$", *words
+        )
         ids = said.split() if code == 0 else []
         found = [_ask("crictl", "ps", "-q", "--no-trunc", "--pod", each) for each in ids]
         if ids:

@@ -6,14 +6,17 @@ import contextlib
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from codecs import getincrementaldecoder
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from ..errors import UsageError
+from ..errors import FlametapError, UsageError
 from .attach_options import AttachOptions
 from .containers import Containers
+from .printable import printable
 from .progress import Progress
+from .signals import Interrupted
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -62,12 +65,18 @@ def run(via: str, arguments: list[str]) -> int:
     """Run a command there, and print what it prints. Return its exit code. Raises FlametapError."""
     from ..remote.link import run
 
-    streams = {"OUTS": sys.stdout.buffer, "ERRS": sys.stderr.buffer}
+    streams = {"OUTS": sys.stdout, "ERRS": sys.stderr}
+    decoders = {kind: getincrementaldecoder("utf-8")("replace") for kind in streams}
 
     def write(kind: str, data: bytes) -> None:
-        if kind in streams:
-            streams[kind].write(data)
-            streams[kind].flush()
+        stream = streams.get(kind)
+        if stream is None:
+            return
+        if stream.isatty():  # whatever is printed there, the terminal is ours
+            lines = decoders[kind].decode(data).split("\n")
+            data = "\n".join(map(printable, lines)).encode("utf-8", "replace")
+        stream.buffer.write(data)
+        stream.buffer.flush()
 
     return run(via, arguments, shutil.get_terminal_size().columns, write)
 
@@ -83,6 +92,7 @@ def prepared(
     containers: Containers,
     duration_s: float | None,
     with_sources: bool,
+    is_wanted: Callable[[], bool] = lambda: True,
     follows_workers: bool = False,
 ) -> Iterator[FarCapture]:
     """Find processes elsewhere, and yield a capture of them; close it at the end of the block.
@@ -96,14 +106,16 @@ def prepared(
         containers: whose processes are meant.
         duration_s: how long they are recorded; None until they are told to stop.
         with_sources: their source texts may be sent.
+        is_wanted: asked while the other side does not answer; False gives up.
         follows_workers: see ``start.prepared``.
 
     Raises:
+        Interrupted: the user does not want it any more.
         FlametapError: they cannot be recorded.
     """
     from ..remote.far_capture import FarCapture
 
-    if len(how.via) > 1:
+    if len(how.via) != 1:
         raise UsageError(f"{VIA} is given {len(how.via)} times", "record one machine at a time")
     for value, name in ((how.symbol_dirs, "--symbol-dir"), (how.verify_detach, "--verify-detach")):
         if value:
@@ -115,7 +127,12 @@ def prepared(
     wish |= {"duration_s": duration_s, "with_sources": with_sources}
     wish |= {"follows_workers": follows_workers, "verbose": how.verbose}
     progress.step(f"connecting by '{how.via[0]}'")
-    capture = FarCapture(how.via[0], wish, progress.say)
+    try:
+        capture = FarCapture(how.via[0], wish, progress.say, is_wanted)
+    except FlametapError:
+        if not is_wanted():
+            raise Interrupted from None
+        raise
     try:
         yield capture
     finally:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
+import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from .far import AnyCapture
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110
 HEADERS = "FLAMETAP_PUSH_HEADERS"
 
 
@@ -62,13 +65,19 @@ def parsed(labels: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
 def headers() -> dict[str, str]:
     """Return the headers that the environment names. Raises UsageError."""
     found = {}
-    for pair in filter(None, os.environ.get(HEADERS, "").split(",")):
+    for pair in filter(None, _of_environment().split(",")):
         name, sign, value = (each.strip() for each in pair.partition("="))
         value = unquote(value)
-        if not sign or not name.isascii() or not (name + value).isprintable():
+        if not (sign and _TOKEN.fullmatch(name) and value.isascii() and value.isprintable()):
             raise UsageError(f"{HEADERS} has something else than NAME=VALUE", "see --push")
         found[name] = value
     return found
+
+
+@functools.cache
+def _of_environment() -> str:
+    """Return the variable, which no program that is started sees any more."""
+    return os.environ.pop(HEADERS, "")
 
 
 @contextlib.contextmanager
@@ -81,11 +90,12 @@ def pushing(capture: AnyCapture, what: OutputOptions, progress: Progress) -> Ite
     if what.push is None:
         yield
         return
+    from ..capture.live import Capture
     from ..push.labels import labels_of
     from ..push.pusher import Pusher
 
-    host = getattr(capture, "host", "")
-    pid = None if host else capture.pid
+    is_here = isinstance(capture, Capture)
+    pid, host = (capture.pid, "") if is_here else (None, getattr(capture, "host", ""))
     labels = labels_of(pid, capture.program, dict(what.labels), host)
     try:
         pusher = Pusher(capture.recording, what.push, labels, headers(), progress.say)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import re
+import socket
 import time
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from ..errors import UsageError
-from ..linux import procfs
+from ..linux import heaps, procfs
 from ..linux.command_line import program_name
+from ..remote.messages import Line, LineError
 from ..remote.outgoing import Outgoing
+from ..remote.session import SILENT_S, Session
 from . import start
 from .attach_options import AttachOptions
 from .containers import Containers
@@ -26,6 +29,19 @@ if TYPE_CHECKING:
 NAMES_S = 60.0  # for the rest of the names
 
 Tell = Callable[[str, dict[str, Any]], None]
+
+
+def main(descriptor: int) -> None:
+    """Be a process of ``flametap serve`` that records for whom a socket leads to."""
+    heaps.keep_small()
+    connection = socket.socket(fileno=descriptor)
+    line = Line(connection.fileno(), connection.fileno(), connection)
+    try:
+        message = line.receive(SILENT_S)
+        wish = message.facts if message is not None else {}
+    except (LineError, TimeoutError):
+        return
+    Session(connection, line, str(wish.get("session")), ServedRecorder(wish)).run()
 
 
 class ServedRecorder:
@@ -115,8 +131,6 @@ class ServedRecorder:
     def control(self, facts: dict[str, Any]) -> dict[str, Any]:
         """See ``Recorder``."""
         capture = self._recording
-        if isinstance(facts.get("paused"), bool):
-            capture.set_paused(facts["paused"])
         rate_hz = _of(float, facts.get("rate_hz"))
         budget_percent = _of(float, facts.get("budget_percent"))
         if rate_hz is not None and budget_percent is not None:

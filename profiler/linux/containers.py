@@ -17,6 +17,7 @@ from . import procfs
 
 SHORTEST_ID = 12  # hexadecimal digits, as `docker ps` shows them
 _ID = re.compile(r"(?:^|[/-])([0-9a-f]{64})(?:\.scope)?(?=/|$)")
+_MONITOR = re.compile(r"(?:^|[/-])conmon-[0-9a-f]{64}")
 _POD = re.compile(r"pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12})")
 _RUNTIMES = (
     ("libpod", "podman"),
@@ -49,6 +50,8 @@ def container_of(pid: int, proc: str = procfs.PROC) -> Container | None:
     with open(f"{proc}/{pid}/cgroup", encoding="utf-8", errors="replace") as file:
         paths = [line.rstrip("\n").split(":", 2)[-1] for line in file]
     for path in sorted(paths, key=len, reverse=True):
+        if _MONITOR.search(path):  # podman's or CRI-O's own process beside a container
+            continue
         found = _ID.findall(path)
         if found:
             pod = _POD.search(path)

@@ -27,6 +27,15 @@ importlib.import_module(module).main(*arguments)
 _PACKAGE = str(Path(__file__).parents[1] / "__init__.py")
 
 
+def command(module: str, *arguments: int | str) -> list[str]:
+    """Return the command that calls ``main(*arguments)`` of a module in a fresh interpreter."""
+    return [
+        # Not -I: where we were installed for one user, that user's site is where things are.
+        *(sys.executable or "python3", "-E", "-c", BOOT),
+        json.dumps([_PACKAGE, sys.path, module, arguments]),
+    ]
+
+
 def start(
     module: str, *arguments: int | str, descriptors: Sequence[int] = ()
 ) -> subprocess.Popen[bytes]:
@@ -41,11 +50,7 @@ def start(
         OSError: no process can be had.
     """
     return subprocess.Popen(
-        [
-            # Not -I: where we were installed for one user, that user's site is where things are.
-            *(sys.executable or "python3", "-E", "-c", BOOT),
-            json.dumps([_PACKAGE, sys.path, module, arguments]),
-        ],
+        command(module, *arguments),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -5,6 +5,7 @@ No redirect is followed: a key goes nowhere but where it is meant for.
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import ssl
 import urllib.error
@@ -54,10 +55,10 @@ _OPENER = urllib.request.build_opener(_NoRedirect)
 
 def post(url: str, body: bytes, headers: Mapping[str, str]) -> Outcome:
     """Send a body."""
-    request = urllib.request.Request(url, body, dict(headers), method="POST")
     try:
+        request = urllib.request.Request(url, body, dict(headers), method="POST")
         with _OPENER.open(request, timeout=TIMEOUT_S) as answer:
-            answer.read(_MOST_READ)
+            _read(answer)
         return Outcome(Fate.TAKEN)
     except urllib.error.HTTPError as error:
         with error:
@@ -66,6 +67,13 @@ def post(url: str, body: bytes, headers: Mapping[str, str]) -> Outcome:
         return Outcome(Fate.LATER, str(getattr(error.reason, "strerror", None) or error.reason))
     except (OSError, http.client.HTTPException, ssl.SSLError) as error:
         return Outcome(Fate.LATER, str(error) or type(error).__name__)
+    except ValueError as error:  # of an address or a header that cannot be sent
+        return Outcome(Fate.REFUSED, str(error))
+
+
+def _read(answer: IO[bytes]) -> None:
+    with contextlib.suppress(OSError, http.client.HTTPException):  # it has been taken
+        answer.read(_MOST_READ)
 
 
 def _outcome_of(code: int, headers: Message, text: str) -> Outcome:

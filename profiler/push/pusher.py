@@ -56,7 +56,7 @@ class Pusher:
         self._spool = Spool()
         self._cut_ns = 0  # up to there, since the start, all has been cut
         self.n_sent = self.n_refused = 0
-        self._said = ""
+        self._said = self._why = ""
         self._has_more = threading.Event()
         self._closing, self._has_all = threading.Event(), threading.Event()
         self._sender = threading.Thread(target=self._send_all, name="flametap-push", daemon=True)
@@ -79,16 +79,17 @@ class Pusher:
             self._sender.join(0.05)
         n_left = len(self._spool)
         self._spool.close()
-        told = [f"pushed {self.n_sent} segments to {self._server}"]
+        is_empty = not (self.n_sent or n_left or self.n_refused or self._spool.n_dropped)
+        told = [] if is_empty else [f"pushed {self.n_sent} segments to {self._server}"]
         if n_left:
             told.append(
-                f"warning: {n_left} segments were not taken ({self._said}); they are in"
+                f"warning: {n_left} segments were not taken ({self._why}); they are in"
                 f" {self._spool.folder}"
             )
         if self._spool.n_dropped:
             told.append(f"warning: {self._spool.n_dropped} segments found no room, and are lost")
         if self.n_refused:
-            told.append(f"warning: {self.n_refused} segments were refused ({self._said})")
+            told.append(f"warning: {self.n_refused} segments were refused ({self._why})")
         return told
 
     # ------------------------------------------------------------------ segments
@@ -117,6 +118,9 @@ class Pusher:
             self._spool.add(file.getvalue(), from_s, until_s)
         except OSError as error:
             self._tell(f"nothing more can wait in {self._spool.folder}: {error.strerror}")
+        except Exception as error:  # whatever it is: the next segment may do
+            self._spool.n_dropped += 1
+            self._tell(f"it cannot be written: {type(error).__name__}: {error}")
         self._has_more.set()
 
     # ------------------------------------------------------------------ sending
@@ -146,7 +150,7 @@ class Pusher:
                 wait_s = FIRST_WAIT_S
                 continue
             self._tell(outcome.why)
-            pause_s = wait_s if outcome.after_s is None else min(outcome.after_s, LONGEST_WAIT_S)
+            pause_s = min(max(outcome.after_s or 0.0, wait_s), LONGEST_WAIT_S)
             wait_s = min(2 * wait_s, LONGEST_WAIT_S)
             self._pause(pause_s * random.uniform(0.8, 1.2))
 
@@ -168,6 +172,7 @@ class Pusher:
         self._tell(outcome.why)
 
     def _tell(self, why: str) -> None:
+        self._why = why
         if why != self._said:
             self._said = why
             self._say(f"warning: a segment was not taken by {self._server}: {why}")

@@ -24,9 +24,18 @@ HEADERS = {"Content-Type": f"multipart/form-data; boundary={_BOUNDARY}"}
 
 def check_url(url: str) -> str:
     """Return the address of a server without what we add. Raises UsageError."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urlsplit(url)
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and url.isascii()
+        is_address = is_address and (parts.port is None or parts.port > 0)
+    except ValueError:  # of the port, or a bracket
+        is_address = False
+    if not is_address or ".." in (parts.hostname or ""):
         raise UsageError(f"--push {url} is no address", "as in --push https://pyroscope:4040")
+    if parts.username is not None or parts.password is not None:
+        raise UsageError(
+            "--push has a user or a password in its address", "send a header: FLAMETAP_PUSH_HEADERS"
+        )
     if parts.query or parts.fragment:
         raise UsageError(f"--push {url} has a query", "labels are --label NAME=VALUE")
     return url.rstrip("/").removesuffix("/ingest")

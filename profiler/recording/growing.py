@@ -6,6 +6,7 @@ no sense: the recording ends there, and what came before is kept.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import BinaryIO, cast
 
@@ -25,6 +26,7 @@ class Growing:
 
     Args:
         name: what sends the bytes, for messages.
+        complete: adds to the state that has come what is known here.
 
     Attributes:
         recording: what has come so far.
@@ -32,8 +34,10 @@ class Growing:
         damage: why no more is taken; "" while all is well.
     """
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(
+        self, name: str, complete: Callable[[Status], Status] = lambda status: status
+    ) -> None:
+        self._name, self._complete = name, complete
         self._pieces = _Pieces()
         self._reader: ChunkReader | None = None
         self.n_bytes = 0
@@ -100,12 +104,13 @@ class Growing:
         """Return the last state that has come, with what is known here."""
         found = self._loading.found
         profile = found.profile
-        return replace(
+        status = replace(
             found.status,
             revision=self._changes.current(),
             duration_ns=profile.duration_ns,
             samples=profile.samples,
         )
+        return self._complete(status)
 
     def step(self) -> None:
         """Tell readers of a change that is not in the bytes."""

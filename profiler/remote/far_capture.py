@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 ANSWER_S = 10.0
 ATTACH_S = 120.0  # as long as an attach may take on a busy machine, and a login
-REST_S = 600.0  # to name functions there, and to fetch the rest by a slow line
+LOOK_S = 0.2
+MOST_SAID = 200  # messages for the user
 BY_CODE = {
     each.exit_code: each
     for each in (
@@ -48,6 +49,7 @@ class FarCapture:
         via: the command that leads there.
         wish: what is to be recorded there.
         say: called with what the user should know.
+        is_wanted: asked while the other side does not answer; False gives up.
 
     Attributes:
         pid: of the first process, there.
@@ -63,9 +65,15 @@ class FarCapture:
         FlametapError: nothing can be recorded there.
     """
 
-    def __init__(self, via: str, wish: dict[str, Any], say: Callable[[str], None]) -> None:
-        self._via, self._say = via, say
-        self._growing = Growing(f"'{via}'")
+    def __init__(
+        self,
+        via: str,
+        wish: dict[str, Any],
+        say: Callable[[str], None],
+        is_wanted: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._say, self._is_wanted = say, is_wanted
+        self._growing = Growing(f"'{via}'", self._completed)
         self.recording = self._growing.recording
         self.profile = self.recording.profile
         self.keeper: Keeper | None = None
@@ -76,13 +84,18 @@ class FarCapture:
         self._known, self._begun = threading.Event(), threading.Event()
         self._ended, self._has_all = threading.Event(), threading.Event()
         self._n_bytes = -1  # of the whole, once that is known
-        self._is_paused = self._is_closed = self._is_finished = False
+        self._is_stopped = self._is_closed = self._is_finished = False
         self._offset = _Offset()
-        self._lost_notes: list[str] = []
+        self._full_s, self._was_full_s = 0.0, 0.0  # since when it pauses; how long it did
+        self._n_said = 0
+        self.pid, self.command, self.program, self.host = 0, "", "", ""
+        self._awaited: set[int] = set()
         self._answers: dict[int, dict[str, Any]] = {}
         self._n_asked = 0
         self._asking = threading.Condition()
-        self._link = Link(via, wish, self._take, lambda: self._growing.n_bytes, say)
+        self._link = Link(
+            via, wish, self._take, lambda: self._growing.n_bytes, say, self._is_wanted
+        )
         self.host = self._link.hello.host
         self._link.start()
         self.recording.code = FarCode(self._growing.code, self._fetch_code)
@@ -109,7 +122,7 @@ class FarCapture:
 
     def start(self, on_sampling: Callable[[], None] = lambda: None) -> None:
         """Let it begin to sample there. Raises FlametapError."""
-        self._link.send("STRT")
+        self._link.insist("STRT")
         self._wait(self._begun)
         on_sampling()
 
@@ -119,7 +132,8 @@ class FarCapture:
 
     def stop(self) -> None:
         """Let it end there. Idempotent."""
-        self._link.send("STOP")
+        self._is_stopped = True
+        self._link.insist("STOP")
 
     def finish_symbols(self, timeout_s: float) -> bool:
         """Wait until all has come, with its names; return False after a timeout."""
@@ -138,6 +152,7 @@ class FarCapture:
             return
         self._is_closed = True
         self.stop()
+        self._link.send("BYES")
         self._link.close()
         self._finish()
         if self.keeper is not None:
@@ -158,20 +173,32 @@ class FarCapture:
 
     def status(self) -> Status:
         """Return state, counters, verdicts and symbols, as they were there a moment ago."""
-        status = self._growing.status()
+        return self._growing.status()
+
+    def _completed(self, status: Status) -> Status:
+        """Return a state with what is known here."""
         is_over = self._is_finished
-        state = "ended" if is_over else "recording" if status.state == "ended" else status.state
+        state = "recording" if status.state == "ended" else status.state or "attaching"
+        notes = self._offset.notes(self.host)
+        if self._was_full_s:
+            lasted = duration(self._was_full_s)
+            notes.append(f"sampling paused for {lasted}: the connection was too slow")
+        if is_over and self.error is not None:
+            notes.append(self.error.message)
         return replace(
             status,
             pid=status.pid or self.pid,
             command=status.command or self.command,
-            state=state or "attaching",
+            program=status.program or self.program,
+            state="ended" if is_over else state,
             is_final=is_over,
-            notes=[*status.notes, *self._offset.notes(self.host), *self._lost_notes],
+            notes=[*status.notes, *notes],
         )
 
     def children(self) -> list[ChildProcess]:
         """Return the processes that it has started, the busiest first."""
+        if self._ended.is_set():
+            return []
         found = self._ask(wants="children").get("children")
         known = {each.name for each in fields(ChildProcess)}
         rows = found if isinstance(found, list) else []
@@ -185,7 +212,6 @@ class FarCapture:
 
     def set_paused(self, paused: bool) -> None:
         """Stop taking samples, or resume."""
-        self._is_paused = paused
         self._ask(paused=paused)
 
     def set_sampling(self, rate_hz: float, budget_percent: float) -> None:
@@ -194,9 +220,12 @@ class FarCapture:
 
     def _fetch_code(self) -> bool:
         """Let texts and instructions come; return whether they have."""
-        if self._ended.is_set():
+        if self._is_stopped or self._ended.is_set():
+            return False  # all comes at the end
+        try:
+            n_bytes = _int(self._ask(wants="code").get("n_bytes"))
+        except FlametapError:
             return False
-        n_bytes = _int(self._ask(wants="code").get("n_bytes"))
         until_s = time.monotonic() + ANSWER_S
         while self._growing.n_bytes < n_bytes and time.monotonic() < until_s:
             time.sleep(0.02)
@@ -214,7 +243,9 @@ class FarCapture:
         elif message.kind == "PONG":
             self._offset.take(message.facts)
         elif message.kind == "SAYS":
-            self._say(f"{self.host}: {message.facts.get('text')}")
+            self._n_said += 1
+            if self._n_said <= MOST_SAID:
+                self._say(f"{self._link.hello.host}: {message.facts.get('text')}")
         elif message.kind == "FULL":
             self._take_full(is_full=bool(message.facts.get("is_full")))
         elif message.kind == "TARG":
@@ -223,16 +254,19 @@ class FarCapture:
         elif message.kind == "BEGN":
             self._begun.set()
         elif message.kind == "FAIL":
-            self._fail(_error_of(message.facts, self.host))
+            self._fail(_error_of(message.facts, self._link.hello.host), is_last=False)
         elif message.kind == "ANSW":
             with self._asking:
-                self._answers[_int(message.facts.get("number"))] = message.facts
-                self._asking.notify_all()
+                number = _int(message.facts.get("number"))
+                if number in self._awaited:
+                    self._answers[number] = message.facts
+                    self._asking.notify_all()
         elif message.kind == "DONE":
             self._n_bytes = _int(message.facts.get("n_bytes"))
             self._look()
         elif message.kind == "LOST":
-            self._fail(InputError(f"the connection to {self.host} is lost", "record again"))
+            where = self._link.hello.host
+            self._fail(InputError(f"the connection to {where} is lost", "record again"))
 
     def _take_data(self, data: bytes) -> None:
         if len(data) < OFFSET.size:
@@ -249,29 +283,31 @@ class FarCapture:
 
     def _take_full(self, *, is_full: bool) -> None:
         now_s = time.monotonic()
-        if is_full:
+        if is_full and not self._full_s:
             self._full_s = now_s
             self._say(f"{self.host}: the connection is too slow: sampling pauses")
-        else:
-            lasted = duration(now_s - self._full_s)
-            self._lost_notes.append(f"sampling paused for {lasted}: the connection was too slow")
-
-    _full_s = 0.0
+        elif self._full_s and not is_full:
+            self._was_full_s += now_s - self._full_s
+            self._full_s = 0.0
 
     def _look(self) -> None:
         if 0 <= self._n_bytes <= self._growing.n_bytes:
             self._link.done()
             self._link.send("TAKE", offset=self._growing.n_bytes)
+            self._link.send("BYES")
             self._end()
 
-    def _fail(self, error: FlametapError) -> None:
+    def _fail(self, error: FlametapError, *, is_last: bool = True) -> None:
+        """Take note of an error; ``is_last``: nothing more of the recording comes."""
         if self._begun.is_set():
             self.error = self.error or error
         else:
-            self._failure = error
+            self._failure = self._failure or error
         self._known.set()
         self._begun.set()
-        self._end()
+        self._ended.set()
+        if is_last:
+            self._end()
 
     def _end(self) -> None:
         self._ended.set()
@@ -279,24 +315,35 @@ class FarCapture:
         self._growing.step()
 
     def _wait(self, event: threading.Event) -> None:
-        if not event.wait(ATTACH_S):
+        until_s = time.monotonic() + ATTACH_S
+        while not event.wait(LOOK_S):
+            is_wanted = self._is_wanted()
+            if is_wanted and time.monotonic() < until_s:
+                continue
             self.close()
-            raise AttachFailedError(
-                f"{self.host} has not begun within {ATTACH_S:.0f} s", "try again"
-            )
+            if not is_wanted:
+                raise UsageError("it was interrupted", "")
+            why = f"{self._link.hello.host} has not begun within {ATTACH_S:.0f} s"
+            raise AttachFailedError(why, "try again")
         if self._failure is not None:
             self.close()
             raise self._failure
 
     def _ask(self, **facts: Any) -> dict[str, Any]:
-        """Ask, and return the answer; nothing if there is none. Raises FlametapError."""
+        """Ask, and return the answer. Raises FlametapError."""
+        if self._ended.is_set():
+            raise UsageError("nothing is being recorded", "the recording has ended")
         with self._asking:
             self._n_asked += 1
             number = self._n_asked
+            self._awaited.add(number)
         self._link.send("CTRL", number=number, **facts)
         with self._asking:
             self._asking.wait_for(lambda: number in self._answers, ANSWER_S)
-            found = self._answers.pop(number, {})
+            self._awaited.discard(number)
+            found = self._answers.pop(number, None)
+        if found is None:
+            raise UsageError(f"{self.host} does not answer", "try again when it does")
         if "message" in found:
             raise UsageError(str(found["message"]), str(found.get("hint", "")))
         return found

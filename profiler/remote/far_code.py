@@ -25,6 +25,7 @@ class FarCode:
     def __init__(self, kept: Callable[[], CodeSource], fetch: Callable[[], bool]) -> None:
         self._kept, self._fetch = kept, fetch
         self._asked_s = -AGAIN_S
+        self._asked: set[object] = set()  # what did not come
         self._lock = threading.Lock()
 
     def sources(self) -> list[SymbolSource]:
@@ -34,7 +35,7 @@ class FarCode:
     def text(self, function: Function, file: str) -> SourceText:
         """See ``CodeSource.text``."""
         found = self._kept().text(function, file)
-        if found.lines is None and self._ask():
+        if found.lines is None and self._ask((function.module, file)):
             found = self._kept().text(function, file)
         return found
 
@@ -43,14 +44,15 @@ class FarCode:
         try:
             return self._kept().listing(function, module_id, addrs)
         except LookupError:
-            if not self._ask():
+            if not self._ask((function, module_id)):
                 raise
         return self._kept().listing(function, module_id, addrs)
 
-    def _ask(self) -> bool:
+    def _ask(self, what: object) -> bool:
         with self._lock:
-            if time.monotonic() - self._asked_s < AGAIN_S:
+            if what in self._asked or time.monotonic() - self._asked_s < AGAIN_S:
                 return False
+            self._asked.add(what)
             has_come = self._fetch()
             self._asked_s = time.monotonic()
             return has_come

@@ -1,154 +1,26 @@
-"""The side where somebody looks: the connection to a flametap elsewhere.
+"""The side where somebody looks: the connection to a recording elsewhere.
 
-A command that the user names (``ssh host``) gives its standard input and output. When it ends amid
-a recording, it is started again for ``ALONE_S``, and goes on where it was.
+When the command that leads there ends amid a recording, it is started again for ``ALONE_S``, and
+goes on where it was.
 """
 
 from __future__ import annotations
 
 import contextlib
 import secrets
-import shlex
-import signal
-import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable
-from typing import IO, Any
+from typing import Any
 
-from ..errors import FlametapError, InputError, UsageError
-from ..version import version
-from .messages import PROTOCOL, Line, LineError, Message
+from ..errors import FlametapError, InputError
+from .connection import Connection
+from .messages import LineError, Message
 from .session import ALONE_S
 
-HELLO_S = 60.0  # a login may ask for a second factor
 QUIET_S = 20.0  # without a word the connection is taken for broken: there is one each second
 RETRY_S = 1.0
-COMMAND = ("flametap", "serve", "--stdio")
-_NOT_FOUND = 127  # sh(1)
-_MOST_SHOWN = 300  # characters of what a command has printed
 _END_S = 2.0
-
-
-class Hello:
-    """What the other side says of itself, checked."""
-
-    def __init__(self, facts: dict[str, Any]) -> None:
-        self.protocol = facts.get("protocol")
-        texts = {name: str(facts.get(name, "")) for name in ("version", "host", "user", "machine")}
-        self.version, self.host = texts["version"], texts["host"]
-        self.user, self.machine = texts["user"], texts["machine"]
-
-
-class Connection:
-    """One run of the command.
-
-    Args:
-        via: the command.
-
-    Attributes:
-        line: to the other side.
-        hello: what it says of itself.
-
-    Raises:
-        FlametapError: there is no flametap at its other end, or one that we do not understand.
-    """
-
-    def __init__(self, via: str) -> None:
-        self._via = via
-        # What the command says is for the user: it may ask for a password.
-        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by ``close``
-        try:
-            self._child = subprocess.Popen(
-                [*words_of(via), *COMMAND],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._errors,
-                preexec_fn=_ignore_ctrl_c,
-            )
-        except OSError as error:
-            self._errors.close()
-            raise UsageError(
-                f"cannot run --via {via}: {error.strerror or error}", "name a command: 'ssh host'"
-            ) from error
-        assert self._child.stdin is not None
-        assert self._child.stdout is not None
-        self.line = Line(self._child.stdout.fileno(), self._child.stdin.fileno(), self._child)
-        try:
-            self.hello = self._greet()
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        """End the command. Idempotent."""
-        while not self.line.end(_END_S):
-            self._child.kill()  # it does not take what is sent
-        for pipe in (self._child.stdin, self._child.stdout):
-            with contextlib.suppress(OSError):
-                assert pipe is not None
-                pipe.close()
-        try:
-            self._child.wait(_END_S)
-        except subprocess.TimeoutExpired:
-            self._child.kill()
-            self._child.wait()
-        self._errors.close()
-
-    def _greet(self) -> Hello:
-        try:
-            self.line.wait_for_begin(HELLO_S)
-            message = self.line.receive(HELLO_S)
-        except TimeoutError:
-            why = f"says nothing for {HELLO_S:.0f} s"
-            raise InputError(f"'{self._via}' {why}", "try the command by itself") from None
-        except EOFError as error:
-            raise self._no_flametap(error.args[0]) from None
-        except LineError as error:
-            raise InputError(f"'{self._via}' sends {error}", _TRY.format(self._via)) from None
-        if message is None or message.kind != "HELO":
-            raise self._no_flametap(b"")
-        hello = Hello(message.facts)
-        if hello.protocol != PROTOCOL:
-            raise InputError(
-                f"flametap {hello.version} at '{self._via}' speaks another language than"
-                f" {version()} here",
-                "install the same version on both sides",
-            )
-        return hello
-
-    def _no_flametap(self, printed: bytes) -> FlametapError:
-        code = self._child.wait()
-        self._errors.seek(0)
-        said = self._errors.read()[-_MOST_SHOWN:] or printed[-_MOST_SHOWN:]
-        lines = said.decode("utf-8", "replace").strip().splitlines()
-        last = f": {lines[-1].strip()}" if lines else ""
-        if code == _NOT_FOUND:
-            return InputError(
-                f"there is no flametap at '{self._via}'{last}",
-                "install it there, or let --install copy this one",
-            )
-        return InputError(f"'{self._via}' ended with {code}{last}", _TRY.format(self._via))
-
-
-def _ignore_ctrl_c() -> None:
-    """Ctrl-C in the terminal is for us: the recording has to be ended and fetched first."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-_TRY = "try it by itself: {} flametap --version"
-
-
-def words_of(via: str) -> list[str]:
-    """Return the words of a command. Raises UsageError."""
-    try:
-        words = shlex.split(via)
-    except ValueError as error:
-        raise UsageError(f"--via {via}: {error}", "quote it as for a shell") from error
-    if not words:
-        raise UsageError("--via names no command", "name one: 'ssh host'")
-    return words
 
 
 class Link:
@@ -157,13 +29,13 @@ class Link:
     Args:
         via: the command that leads there.
         wish: what is to be recorded.
-        take: called with each message, by one thread.
+        take: called with each message, by one thread; with "LOST" when no more will come.
         position: how many bytes of the recording have come.
         say: called with what the user should know.
+        is_wanted: asked while the other side does not answer; False gives up.
 
     Attributes:
         hello: what the other side says of itself.
-        is_lost: the connection has ended, and does not come back.
     """
 
     def __init__(
@@ -173,17 +45,19 @@ class Link:
         take: Callable[[Message], None],
         position: Callable[[], int],
         say: Callable[[str], None],
+        is_wanted: Callable[[], bool],
     ) -> None:
         self._via, self._take, self._position, self._say = via, take, position, say
         self._session = secrets.token_hex(16)
-        self._connection = Connection(via)
+        self._connection = Connection(via, is_wanted)
         self.hello = self._connection.hello
-        self._send("RECD", {**wish, "session": self._session})
+        self._lasting: list[str] = []  # what a new connection has to be told again
+        self._until_s = float("inf")  # so long a connection that broke is made again
         self._is_done = threading.Event()
-        self.is_lost = False
         self._n_told = 0
         self._thread = threading.Thread(target=self._run, name="flametap-link", daemon=True)
         self._pinging = threading.Thread(target=self._ping, name="flametap-ping", daemon=True)
+        self.send("RECD", **wish, session=self._session)
 
     def start(self) -> None:
         """Begin to pass on what comes."""
@@ -192,34 +66,38 @@ class Link:
 
     def send(self, kind: str, **facts: Any) -> None:
         """Send a message; it is lost if the connection is."""
-        self._send(kind, facts)
+        with contextlib.suppress(OSError, ValueError):  # closed: told by who receives
+            self._connection.line.send_facts(kind, **facts)
 
-    def close(self) -> None:
-        """End the connection; what it recorded for has ended, too. Idempotent."""
-        self._is_done.set()
-        self._connection.close()
-        if self._thread.is_alive() and self._thread is not threading.current_thread():
-            self._thread.join()
+    def insist(self, kind: str) -> None:
+        """Send a message that is sent again on each later connection."""
+        if kind not in self._lasting:
+            self._lasting.append(kind)
+        self.send(kind)
 
     def done(self) -> None:
         """Take note that all has come."""
         self._is_done.set()
 
-    def _send(self, kind: str, facts: dict[str, Any]) -> None:
-        with contextlib.suppress(OSError, ValueError):  # closed: told by who receives
-            self._connection.line.send_facts(kind, **facts)
+    def close(self) -> None:
+        """End the connection. Idempotent."""
+        self._is_done.set()
+        self._connection.hang_up()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join(_END_S)
+        self._connection.close()
 
     def _run(self) -> None:
-        while not self._is_done.is_set():
+        try:
             why = self._listen()
-            if self._is_done.is_set() or not self._come_back(why):
-                break
-        if not self._is_done.is_set():
-            self.is_lost = True
-            self._take(Message("LOST"))
+            while why and not self._is_done.is_set() and self._come_back(why):
+                why = self._listen()
+        finally:
+            if not self._is_done.is_set():
+                self._take(Message("LOST"))
 
     def _listen(self) -> str:
-        """Pass on what comes; return why nothing more does."""
+        """Pass on what comes; return why nothing more does, "" if nothing ever will."""
         line = self._connection.line
         try:
             while not self._is_done.is_set():
@@ -227,7 +105,8 @@ class Link:
                 if message is None:
                     return "has ended"
                 if message.kind == "GONE":
-                    return "the recording there has ended"
+                    return ""
+                self._until_s = float("inf")
                 if self._is_new(message):
                     self._take(message)
         except TimeoutError:
@@ -252,21 +131,26 @@ class Link:
         """Connect again, and go on; return False if that cannot be."""
         self._say(f"the connection to {self.hello.host} {why}: connecting again")
         self._connection.close()
-        until_s = time.monotonic() + ALONE_S
-        while time.monotonic() < until_s and not self._is_done.wait(RETRY_S):
+        self._until_s = min(self._until_s, time.monotonic() + ALONE_S)
+        while time.monotonic() < self._until_s and not self._is_done.wait(RETRY_S):
             try:
-                self._connection = Connection(self._via)
+                made = Connection(self._via, lambda: not self._is_done.is_set())
             except FlametapError:
                 continue
-            self._send("BACK", {"session": self._session, "offset": self._position()})
-            self._say(f"connected to {self.hello.host} again")
+            self._connection = made
+            if self._is_done.is_set():
+                made.close()
+                return False
+            self.send("BACK", session=self._session, offset=self._position())
+            for kind in self._lasting:
+                self.send(kind)
             return True
         return False
 
     def _ping(self) -> None:
         while not self._is_done.wait(1.0):
-            self._send("PING", {"sent": time.monotonic_ns()})
-            self._send("TAKE", {"offset": self._position()})
+            self.send("PING", sent=time.monotonic_ns())
+            self.send("TAKE", offset=self._position())
 
 
 def run(via: str, arguments: list[str], columns: int, write: Callable[[str, bytes], None]) -> int:
@@ -287,9 +171,10 @@ def run(via: str, arguments: list[str], columns: int, write: Callable[[str, byte
         while (message := connection.line.receive()) is not None:
             if message.kind == "EXIT":
                 code = message.facts.get("code")
-                return code if isinstance(code, int) else 1
+                code = code if isinstance(code, int) else 1
+                return code if code >= 0 else 128 - code
             write(message.kind, message.data)
-    except LineError as error:
+    except (LineError, OSError) as error:
         raise InputError(f"'{via}' sends {error}", "try again") from error
     finally:
         connection.close()

@@ -21,6 +21,7 @@ class Outgoing:
         on_full: called with True when too much is waiting, and with False when it is not any more.
 
     Attributes:
+        is_full: too much is waiting.
         closed: nothing more is written.
     """
 
@@ -30,7 +31,7 @@ class Outgoing:
         self._first = 0  # its position in the file
         self._sent = 0  # up to there, on the connection that there is
         self._line: Line | None = None
-        self._is_full = False
+        self.is_full = False
         self.closed = False
         self._changed = threading.Condition()
         self._sender = threading.Thread(target=self._send_all, name="flametap-send", daemon=True)
@@ -96,10 +97,11 @@ class Outgoing:
             self._first = offset
 
     def _look(self) -> None:
-        is_full = len(self._data) > (LOW_BYTES if self._is_full else FULL_BYTES)
-        if is_full != self._is_full:
-            self._is_full = is_full
-            self._on_full(is_full)
+        with self._changed:
+            was_full = self.is_full
+            self.is_full = len(self._data) > (LOW_BYTES if was_full else FULL_BYTES)
+        if self.is_full != was_full:
+            self._on_full(self.is_full)
 
     def _next(self) -> tuple[Line, int, bytes] | None:
         """Wait for what is to be sent next; return None at the end."""

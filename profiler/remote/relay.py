@@ -12,16 +12,16 @@ import os
 import platform
 import socket
 import subprocess
-import sys
 import threading
 from typing import Any, BinaryIO
 
+from ..linux import helper_process
 from ..version import version
 from .messages import PROTOCOL, Line, LineError, Message
-from .session import SILENT_S, address
+from .session import SILENT_S, address, user_at
 
 _PIECE = 1 << 16
-_PACKAGE = __name__.partition(".")[0]
+_PACKAGE = __name__.partition(".")[0]  # what it runs there is named: it stands higher
 
 
 def serve(line: Line) -> None:
@@ -67,7 +67,7 @@ def _run(line: Line, facts: dict[str, Any]) -> None:
     if not isinstance(arguments, list):
         return
     child = subprocess.Popen(
-        [sys.executable, "-m", _PACKAGE, *map(str, arguments)],
+        helper_process.command(f"{_PACKAGE}.__main__", *map(str, arguments)),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -100,14 +100,8 @@ def _send_all(line: Line, kind: str, pipe: BinaryIO) -> None:
 
 
 def _start_session(connection: socket.socket) -> None:
-    subprocess.Popen(
-        [sys.executable, "-m", _PACKAGE, "serve", "--session", str(connection.fileno())],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        pass_fds=[connection.fileno()],
-    )
+    number = connection.fileno()
+    helper_process.start(f"{_PACKAGE}.cli.serving", number, descriptors=[number])
 
 
 def _go_on(line: Line, message: Message) -> None:
@@ -115,7 +109,10 @@ def _go_on(line: Line, message: Message) -> None:
     connection = socket.socket(socket.AF_UNIX)
     try:
         connection.connect(address(str(message.facts.get("session"))))
+        is_ours = user_at(connection) == os.geteuid()  # anybody can take the name of one that ended
     except OSError:
+        is_ours = False
+    if not is_ours:
         line.send("GONE")
         return
     _hand_on(line, message, connection)

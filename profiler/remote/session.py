@@ -70,7 +70,7 @@ class Session:
     Args:
         connection: of the one who asked.
         line: its messages.
-        name: the number of the session, which nobody can guess.
+        name: the number of the session.
         recorder: records.
     """
 
@@ -85,49 +85,56 @@ class Session:
         self._connection: socket.socket | None = None
         self._line: Line | None = None
         self._alone_s = time.monotonic()
-        self._starting = threading.Event()
-        self._last: list[tuple[str, dict[str, Any]]] = []  # for who comes later, too
-        self._stopping = threading.Event()
+        self._told: list[tuple[str, dict[str, Any]]] = []  # for who comes later, too
+        self._is_full = self._is_paused = False  # the connection is too slow; the user wants it
+        self._starting, self._stopping = threading.Event(), threading.Event()
+        self._leaving = threading.Event()  # the other side has all
         self._lock = threading.Lock()
+        self._telling = threading.Lock()  # messages go out in their order
+        self._pausing = threading.Lock()
         self._take(connection, line, 0)
 
     def run(self) -> None:
         """Record until the program ends, the other side says so, or nobody is there any more."""
         threading.Thread(target=self._accept, name="flametap-accept", daemon=True).start()
         threading.Thread(target=self._tick, name="flametap-tick", daemon=True).start()
+        self._try(self._record)
+        self._try(self._recorder.close)
+        self._file.close()
+        self.tell("DONE", {"n_bytes": self._file.n_bytes})
+        while not self._leaving.wait(TICK_S) and not self._is_alone:
+            pass
+
+    def _record(self) -> None:
+        self.tell("TARG", self._recorder.find(self.tell))
+        while not self._starting.wait(LOOK_S) and not self._is_over():
+            pass
+        if self._is_over():
+            return
+        self.tell("BEGN", self._recorder.begin(self._file))
+        while not self._recorder.wait(LOOK_S) and not self._is_over():
+            pass
+        self._recorder.finish()
+
+    def _try(self, work: Callable[[], None]) -> None:
+        """Do something, and tell why if it cannot be done."""
         try:
-            self.tell("TARG", self._recorder.find(self.tell))
-            while not self._starting.wait(TICK_S) and not self._is_over():
-                pass
-            if not self._is_over():
-                self.tell("BEGN", self._recorder.begin(self._file))
-                while not self._recorder.wait(LOOK_S) and not self._is_over():
-                    pass
-                self._recorder.finish()
+            work()
         except FlametapError as error:
-            self.tell(
-                "FAIL", {"message": error.message, "hint": error.hint, "code": error.exit_code}
-            )
+            facts = {"message": error.message, "hint": error.hint, "code": error.exit_code}
+            self.tell("FAIL", facts)
         except Exception as error:
             message = f"internal error: {type(error).__name__}: {error}"
             self.tell("FAIL", {"message": message, "hint": "please report it", "code": 1})
-        finally:
-            self._recorder.close()
-        self.tell("DONE", {"n_bytes": self._file.n_bytes})
-        self._file.close()
-        while not self._file.wait_taken(TICK_S) and not self._is_alone:
-            pass
-        if not self._is_alone:  # it has what it needs to say goodbye
-            self._stopping.wait(TICK_S)
 
     def tell(self, kind: str, facts: dict[str, Any]) -> None:
         """Tell the other side, whenever it is there."""
-        with self._lock:
-            facts = {**facts, "n": len(self._last)}
-            self._last.append((kind, facts))
+        with self._telling:
+            facts = {**facts, "n": len(self._told)}
+            self._told.append((kind, facts))
             line = self._line
-        if line is not None:
-            self._send(line, kind, facts)
+            if line is not None:
+                self._send(line, kind, facts)
 
     def _is_over(self) -> bool:
         return self._stopping.is_set() or self._is_alone
@@ -137,17 +144,27 @@ class Session:
         with self._lock:
             return self._line is None and time.monotonic() - self._alone_s > ALONE_S
 
+    # ------------------------------------------------------------------ pauses
+
     def _take_full(self, is_full: bool) -> None:
-        self._recorder.pause(is_full)
-        self.tell("FULL", {"is_full": is_full})
+        """Pause for a connection that is too slow; whoever writes is not held up by it."""
+        threading.Thread(target=self._pause, kwargs={"is_full": is_full}, daemon=True).start()
+
+    def _pause(self, *, is_full: bool | None = None, is_paused: bool | None = None) -> None:
+        with self._pausing:
+            if is_full is not None:
+                self._is_full = is_full = self._file.is_full
+                self.tell("FULL", {"is_full": is_full})
+            if is_paused is not None:
+                self._is_paused = is_paused
+            self._recorder.pause(self._is_full or self._is_paused)
+
+    # ------------------------------------------------------------------ connections
 
     def _accept(self) -> None:
         while True:
             connection, _ = self._listener.accept()
-            credentials = connection.getsockopt(
-                socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size
-            )
-            if _CREDENTIALS.unpack(credentials)[1] not in (0, os.geteuid()):
+            if user_at(connection) != os.geteuid():
                 connection.close()
                 continue
             threading.Thread(target=self._come_back, args=(connection,), daemon=True).start()
@@ -168,30 +185,34 @@ class Session:
 
     def _take(self, connection: socket.socket, line: Line, offset: int) -> bool:
         """Go on with a connection, and with no other one."""
-        if not self._file.connect(line, offset):
-            return False
         with self._lock:
             if self._connection is not None:
-                with contextlib.suppress(OSError):
-                    self._connection.shutdown(socket.SHUT_RDWR)
-            self._connection, self._line = connection, line
-            told = list(self._last)
-        for kind, facts in told:
-            self._send(line, kind, facts)
+                _hang_up(self._connection)
+        with self._telling:
+            if not self._file.connect(line, offset):
+                return False
+            with self._lock:
+                self._connection, self._line = connection, line
+            for kind, facts in self._told:
+                self._send(line, kind, facts)
         threading.Thread(target=self._listen, args=(line,), daemon=True).start()
         return True
 
     def _listen(self, line: Line) -> None:
-        with contextlib.suppress(TimeoutError, LineError, OSError):
-            while (message := line.receive(SILENT_S)) is not None:
-                self._answer(line, message)
-        self._leave(line)
+        try:
+            with contextlib.suppress(TimeoutError, LineError, OSError):
+                while (message := line.receive(SILENT_S)) is not None:
+                    self._answer(line, message)
+        finally:
+            self._leave(line)
 
     def _leave(self, line: Line) -> None:
         self._file.disconnect(line)
         with self._lock:
             if self._line is line:
                 self._line, self._alone_s = None, time.monotonic()
+                if self._connection is not None:  # whoever still writes to it is not held up
+                    _hang_up(self._connection)
 
     def _answer(self, line: Line, message: Message) -> None:
         if message.kind == "TAKE":
@@ -205,15 +226,21 @@ class Session:
             self._starting.set()
         elif message.kind == "STOP":
             self._stopping.set()
+        elif message.kind == "BYES":
+            self._leaving.set()
         elif message.kind == "CTRL":
             self._send(line, "ANSW", self._controlled(message.facts))
 
     def _controlled(self, facts: dict[str, Any]) -> dict[str, Any]:
         number = facts.get("number")
         try:
+            if isinstance(facts.get("paused"), bool):
+                self._pause(is_paused=facts["paused"])
             return {"number": number, **self._recorder.control(facts)}
         except FlametapError as error:
             return {"number": number, "message": error.message, "hint": error.hint}
+        except Exception as error:
+            return {"number": number, "message": f"{type(error).__name__}: {error}", "hint": ""}
 
     def _send(self, line: Line, kind: str, facts: dict[str, Any]) -> None:
         try:
@@ -228,3 +255,14 @@ class Session:
                 line = self._line
             if line is not None:
                 self._send(line, "TICK", {})
+
+
+def user_at(connection: socket.socket) -> int:
+    """Return whose process is at the other end of a socket. Raises OSError."""
+    data = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return int(_CREDENTIALS.unpack(data)[1])
+
+
+def _hang_up(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)

@@ -59,12 +59,14 @@ def test_all_that_runs_in_a_container_is_recorded(start: Start, tmp_path: Path) 
     pids = {target.pid, *target.facts.values()}
     out = tmp_path / "out.flametap"
     with control_group(sorted(pids)) as number:
-        environment = tool(tmp_path, "docker", f'[ "$5" = web ] && echo {number} || exit 1')
+        environment = tool(tmp_path, "docker", f'[ "$6" = web ] && echo {number} || exit 1')
         named = cli.run("doctor", target.pid).stdout
         assert f"docker container {number[:12]}" in named
         for name in ("web", number[:12]):
             out.unlink(missing_ok=True)
-            result = cli.run(*("record", "--container", name, "-d", 1, "-o", out), env=environment)
+            result = cli.run(
+                *("record", "--container", name, "-d", 2.5, "-o", out), env=environment
+            )
             result.assert_saved()
             assert f"{name} is {target.pid}" in result.stderr
             recorded = open_recording(str(out)).profile.processes

@@ -40,7 +40,7 @@ def sessions(pid: int) -> list[int]:
             words = each.read_bytes().split(b"\0")
         except OSError:
             continue
-        if b"--session" in words:
+        if any(b"cli.serving" in word for word in words):
             found.append(int(each.parent.name))
     return [each for each in found if holds_ring_of(each, pid)]
 
@@ -153,6 +153,35 @@ def test_program_is_left_when_nobody_is_there_any_more(start: Start, tmp_path: P
     target.finish()
 
 
+@pytest.mark.parametrize("whom", ["session", "target", "user"])
+def test_end_is_said_and_what_was_recorded_is_kept(start: Start, tmp_path: Path, whom: str) -> None:
+    """The recording there is killed, the program dies of a fault, or the user presses Ctrl-C."""
+    target = start("ratio")
+    out = tmp_path / "out.flametap"
+    arguments = ("record", "--via", via(), target.pid, "-d", 600, "-r", 250, "-o", out)
+    with cli.Running(str(tmp_path), *arguments) as run:
+        wait_until(lambda: out.exists() and out.stat().st_size > 3_000, "samples")
+        (session,) = sessions(target.pid)
+        if whom == "user":
+            run.interrupt()
+        elif whom == "target":
+            os.kill(target.pid, signal.SIGSEGV)
+        else:
+            os.kill(session, signal.SIGKILL)
+        result = run.result(100)
+    assert "Traceback" not in result.stderr
+    code, what = {
+        "session": (1, "is lost"),
+        "target": (7, "SIGSEGV"),
+        "user": (0, "wrote "),
+    }[whom]
+    assert result.exit_code == code, result.stderr
+    assert what in result.stderr
+    assert open_recording(str(out)).profile.total_ns(Clock.CPU) > 0
+    wait_until(lambda: not sessions(target.pid), "the end there")
+    target.finish(-signal.SIGSEGV if whom == "target" else 0)
+
+
 def test_what_runs_there_is_listed(start: Start) -> None:
     target = start("ratio")
     result = cli.run("ps", "--via", via(), "ratio", "--json")
@@ -165,7 +194,7 @@ def test_what_runs_there_is_listed(start: Start) -> None:
 @pytest.mark.parametrize(
     ("command", "code", "what"),
     [
-        ("no-such-command", 2, "cannot run --via no-such-command: No such file or directory"),
+        ("no-such-command", 2, "cannot run --via no-such-command: no such command"),
         ("sh -c 'echo nobody knows >&2; exit 3'", 1, "ended with 3: nobody knows"),
         ("env PATH=/nowhere", 1, "there is no flametap at 'env PATH=/nowhere'"),
         ("'", 2, "--via ': No closing quotation"),

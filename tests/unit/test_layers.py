@@ -101,7 +101,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # Recordings that are sent to a store while they are made.
     "push": ("errors", "export", "linux", "recording", "tree"),
     # Recordings that are made elsewhere.
-    "remote": ("capture", "errors", "model", "recording", "symbols.locate", "version"),
+    "remote": (*("capture", "errors", "linux", "model", "recording", "symbols.locate", "version"),),
     # What people see.
     "export": (
         *("analysis", "code", "errors", "linux", "locks", "model", "recording.profile"),

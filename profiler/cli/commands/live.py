@@ -99,26 +99,28 @@ def live(
     progress = Progress(quiet=quiet)
     if containers and how.children is None:
         how = replace(how, children=True)  # a container is all that runs in it
-    prepared: contextlib.AbstractContextManager[AnyCapture]
-    target: int | None = None
-    if how.via:
-        prepared = far.prepared(
-            *(words, pid_option, pattern, how, progress),
-            duration_s=duration,
-            containers=containers,
-            with_sources=with_sources,
-            follows_workers=True,
-        )
-    else:
-        targets = find_targets(words, pid_option, pattern, progress, containers=containers)
-        target = targets[0]
-        prepared = start.prepared(targets, how, progress, follows_workers=True)
+    targets = (
+        [] if how.via else find_targets(words, pid_option, pattern, progress, containers=containers)
+    )
+    target = targets[0] if targets else 0  # 0: it is elsewhere
     with Interrupts() as interrupts:
-        if how.verbose and target is not None:
+        prepared: contextlib.AbstractContextManager[AnyCapture]
+        if how.via:
+            prepared = far.prepared(
+                *(words, pid_option, pattern, how, progress),
+                duration_s=duration,
+                containers=containers,
+                with_sources=with_sources,
+                is_wanted=lambda: not interrupts.stop,
+                follows_workers=True,
+            )
+        else:
+            prepared = start.prepared(targets, how, progress, follows_workers=True)
+        if how.verbose and target:
             start.print_findings(target, progress)
         try:
             with (
-                verified(target or 0, progress, how) as verification,
+                verified(target, progress, how) as verification,
                 prepared as capture,
                 keeping_for_page(capture, planned, progress, with_sources=with_sources),
             ):

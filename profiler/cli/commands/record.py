@@ -165,18 +165,25 @@ def record(
     if how.via:
         if command:
             raise UsageError("with --via, a command cannot be started", "name a process there")
-        there = far.prepared(
-            *(named, pid_option, pattern, how, progress),
-            duration_s=duration,
-            containers=containers,
-            with_sources=with_sources,
-        )
+
+        def there(interrupts: Interrupts) -> contextlib.AbstractContextManager[AnyCapture]:
+            return far.prepared(
+                *(named, pid_option, pattern, how, progress),
+                duration_s=duration,
+                containers=containers,
+                with_sources=with_sources,
+                is_wanted=lambda: not interrupts.stop,
+            )
+
         return _record_processes(there, None, duration, planned, what, how, progress)
     if command:
         return _record_command(command, duration, planned, what, how, progress)
     to_start_it = f"to start it: `flametap record -- {' '.join(named)}`; {LIST_THEM}"
     targets = find_targets(named, pid_option, pattern, progress, to_start_it, containers)
-    here = _prepared(targets, planned, how, progress)
+
+    def here(_: Interrupts) -> contextlib.AbstractContextManager[AnyCapture]:
+        return _prepared(targets, planned, how, progress)
+
     return _record_processes(here, targets[0], duration, planned, what, how, progress)
 
 
@@ -221,7 +228,7 @@ def _split_words(
 
 
 def _record_processes(
-    prepared: contextlib.AbstractContextManager[AnyCapture],
+    prepared: Callable[[Interrupts], contextlib.AbstractContextManager[AnyCapture]],
     pid: int | None,
     duration_s: float | None,
     outputs: list[Output],
@@ -236,7 +243,7 @@ def _record_processes(
         try:
             with (
                 verified(pid or 0, progress, how) as verification,
-                prepared as capture,
+                prepared(interrupts) as capture,
                 keeping(capture, outputs, with_sources=what.with_sources, keep_s=what.keep_s),
                 pushing(capture, what, progress),
                 _saving(capture, outputs, what, progress) as look,

@@ -125,6 +125,9 @@ class PlayedCapture:
     def stop(self) -> None:
         self._note("stop")
 
+    def what_is_left(self) -> str:
+        return "naming functions"
+
     def finish_symbols(self, timeout_s: float) -> bool:
         self._note("name")
         self.unnamed_polls -= 1

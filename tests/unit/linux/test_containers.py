@@ -33,6 +33,8 @@ def write(proc: Path, pid: int, text: str) -> None:
         (f"0::/kubepods.slice/crio-{ID}.scope\n", Container("cri-o", ID, "")),
         # docker in docker: the inner one
         (f"0::/docker/{OTHER}/docker/{ID}\n", Container("docker", ID, "")),
+        (f"0::/machine.slice/libpod-conmon-{ID}.scope\n", None),
+        (f"0::/kubepods.slice/crio-conmon-{ID}.scope\n", None),
         ("0::/user.slice/user-1000.slice/session-2.scope\n", None),
         (f"0::/some/x{ID}\n", None),
         ("", None),
