@@ -12,7 +12,7 @@ from typing import BinaryIO, cast
 
 from ..errors import InputError
 from ..model import Status
-from .chunks import CHUNK, HEADER, MAX_CHUNK_BYTES, ChunkReader
+from .chunks import CHUNK, HEADER, MAX_CHUNK_BYTES, Chunk, ChunkReader
 from .kept_code import CODE, TEXT, KeptCode
 from .reader import Loading
 from .recording import Recording
@@ -43,7 +43,7 @@ class Growing:
         self.n_bytes = 0
         self.damage = ""
         self._code: KeptCode | None = None
-        self._n_code = 0
+        self._code_of: tuple[int, Chunk | None] = (0, None)
         self._changes = Revision(
             lambda: self._loading.found.profile.revision,
             lambda: self._loading.found.table.revision,
@@ -76,6 +76,10 @@ class Growing:
             self.damage = error.message
             return
         self.damage = self._reader.damage
+        # Texts come with all code that is known by then.
+        kinds = [each.kind for each in self._loading.found.others]
+        if kinds.count(TEXT) > 1:
+            self._loading.forget_others(len(kinds) - 1 - kinds[::-1].index(TEXT))
         self.recording.meta.update(self._loading.found.meta)
 
     def finish(self) -> None:
@@ -95,9 +99,10 @@ class Growing:
         """Return the texts and instructions that have come so far."""
         found = self._loading.found
         chunks = list(found.others)
-        if self._code is None or self._n_code != len(chunks):
+        last = (len(chunks), chunks[-1] if chunks else None)
+        if self._code is None or self._code_of[0] != last[0] or self._code_of[1] is not last[1]:
             self._code = KeptCode(chunks, found.table, found.status.symbols)
-            self._n_code = len(chunks)
+            self._code_of = last
         return self._code
 
     def status(self) -> Status:

@@ -130,6 +130,11 @@ class Loading:
         if is_stored:
             self._takers[SUMS] = self._take_sums
 
+    def forget_others(self, n_chunks: int) -> None:
+        """Drop the first of the further chunks that are kept: later ones say the same anew."""
+        del self.found.others[:n_chunks]
+        self._kept_bytes = 0
+
     def wants(self, kind: str, n_bytes: int) -> bool:
         """Tell whether a chunk is to be unpacked."""
         if kind in self._others:

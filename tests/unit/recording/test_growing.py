@@ -9,8 +9,9 @@ import pytest
 
 from flametap.errors import InputError
 from flametap.model import Clock
-from flametap.recording.chunks import HEADER
+from flametap.recording.chunks import HEADER, ChunkReader, encode
 from flametap.recording.growing import Growing
+from flametap.recording.kept_code import CODE, TEXT
 from flametap.recording.opened import open_recording
 from recording_files import KEPT, what_it_says
 
@@ -56,3 +57,21 @@ def test_what_is_no_recording_is_said(data: bytes) -> None:
     growing.add(data)
     with pytest.raises(InputError):
         growing.finish()
+
+
+def test_code_that_comes_again_takes_the_place_of_the_former() -> None:
+    path = KEPT / "python.flametap"
+    loaded = open_recording(str(path))
+    data = path.read_bytes()
+    with path.open("rb") as file:
+        kept = [each for each in ChunkReader(file, "x") if each.kind in (TEXT, CODE)]
+    growing = Growing("far")
+    growing.add(data)
+    n_kept = len(growing.code()._texts)
+    for _ in range(5):
+        for each in kept:
+            growing.add(encode(each))
+        assert len(growing._loading.found.others) == len(kept)
+        assert len(growing.code()._texts) == n_kept > 0
+    growing.finish()
+    assert what_it_says(growing.recording) == what_it_says(loaded)
