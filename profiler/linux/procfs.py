@@ -23,6 +23,7 @@ GONE = (FileNotFoundError, ProcessLookupError)  # what a read says when the proc
 
 PF_KTHREAD = 0x0020_0000  # include/linux/sched.h; flags are field 9 of /proc/PID/stat
 
+CAP_DAC_OVERRIDE = 1
 CAP_SYS_PTRACE = 19  # include/uapi/linux/capability.h
 CAP_SYS_ADMIN = 21
 CAP_SYS_RESOURCE = 24

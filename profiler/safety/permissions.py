@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from ..errors import PermissionRefusedError
 from ..linux import procfs, ptrace
-from ..linux.procfs import CAP_SYS_PTRACE, ProcessStatus
+from ..linux.procfs import CAP_DAC_OVERRIDE, CAP_SYS_PTRACE, ProcessStatus
 
 # The test of procfs.may_trace, for another process.
 TRY_TO_TRACE = """
@@ -150,6 +150,14 @@ def explain(facts: Facts, subject: str) -> PermissionRefusedError:
         return PermissionRefusedError(
             f"cannot attach to {subject}: it is outside our container's user namespace",
             "run flametap on the host, or in the process's own container",
+        )
+    is_owner = target.uids[1] == ours.uids[3]
+    if not is_owner and not ours.capabilities_effective & (1 << CAP_DAC_OVERRIDE):
+        owner = user_name(target.uids[1])
+        return PermissionRefusedError(
+            f"cannot attach to {subject}: it belongs to {owner}, and CAP_SYS_PTRACE alone does not"
+            " open its memory",
+            f"add CAP_DAC_OVERRIDE (--cap-add=DAC_OVERRIDE), or run flametap as {owner}",
         )
     return PermissionRefusedError(
         f"cannot attach to {subject}: a security module (AppArmor, SELinux …) forbids it",
