@@ -231,11 +231,11 @@ def test_right_of_another_user(tmp_path: Path) -> None:
     other = replace(base, target=replace(base.target, uids=(0, 0, 0, 0)))
     assert "belongs to root" in explained(other).message
     ptrace = 1 << procfs.CAP_SYS_PTRACE
-    other = replace(other, ours=replace(other.ours, capabilities_effective=ptrace))
-    assert "alone does not open its memory" in explained(other).message
+    tracing = replace(other, ours=replace(other.ours, capabilities_effective=ptrace))
+    assert "alone does not open its memory" in explained(tracing).message
     both = ptrace | 1 << procfs.CAP_DAC_OVERRIDE
-    other = replace(other, ours=replace(other.ours, capabilities_effective=both))
-    assert "security module" in explained(other).message
+    tracing = replace(other, ours=replace(other.ours, capabilities_effective=both))
+    assert "security module" in explained(tracing).message
     assert "sudo" in explained(other).hint
 
 
