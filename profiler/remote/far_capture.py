@@ -273,7 +273,9 @@ class FarCapture:
             raise LineError("a piece of a recording without its place")
         (offset,) = OFFSET.unpack_from(data)
         skipped = self._growing.n_bytes - offset  # it was sent again
-        if 0 <= skipped < len(data) - OFFSET.size:
+        if skipped < 0:
+            raise LineError("a piece of a recording that is not the next one")
+        if skipped < len(data) - OFFSET.size:
             self._growing.add(data[OFFSET.size + skipped :])
         if self._growing.damage:
             self._fail(InputError(f"{self.host} sends a recording that {self._growing.damage}", ""))
