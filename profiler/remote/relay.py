@@ -16,9 +16,10 @@ import threading
 from typing import Any, BinaryIO
 
 from ..linux import helper_process
+from ..linux.peer import peer_of
 from ..version import version
 from .messages import PROTOCOL, Line, LineError, Message
-from .session import SILENT_S, address, user_at
+from .session import SILENT_S, address
 
 _PIECE = 1 << 16
 _PACKAGE = __name__.partition(".")[0]  # what it runs there is named: it stands higher
@@ -109,7 +110,9 @@ def _go_on(line: Line, message: Message) -> None:
     connection = socket.socket(socket.AF_UNIX)
     try:
         connection.connect(address(str(message.facts.get("session"))))
-        is_ours = user_at(connection) == os.geteuid()  # anybody can take the name of one that ended
+        is_ours = (
+            peer_of(connection).uid == os.geteuid()
+        )  # anybody can take the name of one that ended
     except OSError:
         is_ours = False
     if not is_ours:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import struct
 import threading
 import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from ..errors import FlametapError
+from ..linux.peer import peer_of
 from .messages import Line, LineError, Message
 from .outgoing import Outgoing
 
@@ -24,7 +24,6 @@ ALONE_S = 60.0
 SILENT_S = 30.0  # a connection that says nothing for so long is gone: one speaks each second
 TICK_S = 1.0
 LOOK_S = 0.1
-_CREDENTIALS = struct.Struct("3i")  # pid, uid, gid: SO_PEERCRED
 
 
 class Recorder(Protocol):
@@ -164,7 +163,7 @@ class Session:
     def _accept(self) -> None:
         while True:
             connection, _ = self._listener.accept()
-            if user_at(connection) != os.geteuid():
+            if peer_of(connection).uid != os.geteuid():
                 connection.close()
                 continue
             threading.Thread(target=self._come_back, args=(connection,), daemon=True).start()
@@ -255,12 +254,6 @@ class Session:
                 line = self._line
             if line is not None:
                 self._send(line, "TICK", {})
-
-
-def user_at(connection: socket.socket) -> int:
-    """Return whose process is at the other end of a socket. Raises OSError."""
-    data = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    return int(_CREDENTIALS.unpack(data)[1])
 
 
 def _hang_up(connection: socket.socket) -> None:

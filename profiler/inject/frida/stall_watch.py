@@ -14,17 +14,16 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import struct
 import threading
 from collections.abc import Callable
 
 from ...linux import procfs
+from ...linux.peer import peer_of
 
 # How often in a row nobody may be seen running before that counts as for ever. At ten looks a
 # second: on an overloaded machine threads wait for a CPU, and that is not idleness.
 IDLE_LOOKS = 30
 RUNNING = "RD"  # states of proc(5): running or waiting for a CPU; waiting for a disk
-_CREDENTIALS = struct.Struct("iII")  # struct ucred, unix(7): pid, uid, gid
 
 
 class Handshake:
@@ -68,7 +67,7 @@ class Handshake:
         The loader has connected to us. The agent was sent one end of a pair that we had made, and
         for such a pair the kernel names its maker as the peer: unix(7), SO_PEERCRED.
         """
-        self._shut_down(lambda connection: _peer(connection) == os.getpid())
+        self._shut_down(lambda connection: peer_of(connection).pid == os.getpid())
 
     def take_over(self) -> list[int]:
         """Take every connection that the attach has made away from Frida, which finds it ended.
@@ -110,15 +109,6 @@ class Handshake:
                 with contextlib.suppress(*procfs.GONE):
                     states[tid] = procfs.read_task_state(pid, tid, self._proc)
         return states
-
-
-def _peer(connection: socket.socket) -> int:
-    """The process at the other end of a unix socket, as it was when they were connected."""
-    size = _CREDENTIALS.size
-    pid, _, _ = _CREDENTIALS.unpack(
-        connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-    )
-    return int(pid)
 
 
 def _unix_sockets() -> set[tuple[int, int]]:

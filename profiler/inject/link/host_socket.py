@@ -15,12 +15,12 @@ import struct
 import threading
 
 from ...linux import descriptors, seccomp_filters
+from ...linux.peer import peer_of
 from ...linux.ptrace import syscall
 from ...linux.syscalls import syscall_number
 from .control import Control
 
 CLONE_NEWNET = 0x40000000
-PEER = struct.Struct("=iII")  # struct ucred: pid, uid, gid
 WAITING_MAX = 16
 
 
@@ -78,8 +78,7 @@ def accept(pid: int, control: Control) -> socket.socket | None:
         with contextlib.suppress(OSError):  # nobody else waits
             while True:
                 link, _ = listener.accept()
-                found = link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size)
-                if PEER.unpack(found)[0] == pid:
+                if peer_of(link).pid == pid:
                     return link
                 link.close()
     return None

@@ -24,6 +24,7 @@ import time
 from ...errors import FlametapError, UsageError
 from ...linux import open_beneath, procfs
 from ...linux.file_rights import ProcessUser, acting_as
+from ...linux.peer import peer_of
 
 FOLDER = "/tmp"  # where perf maps are looked for, too
 ANSWER_S = 10.0  # it first writes the names of what is compiled by now
@@ -34,7 +35,6 @@ _PERF_MAP = 3  # not a jitdump, too
 _SERVER, _OK = 0xFF, 0
 _UNKNOWN_COMMAND = 0x80131385
 _MAX_ANSWER_BYTES = 1 << 16
-_CREDENTIALS = struct.Struct("=3i")
 OPTION = "--enable-perf-map"
 
 
@@ -175,8 +175,7 @@ class DotnetPerfMap:
             # As a place that is a socket: no link leads elsewhere.
             place = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._tmp)
             port.connect(f"/proc/self/fd/{place}")
-            option = port.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-            if _CREDENTIALS.unpack(option)[0] == self._pid:
+            if peer_of(port).pid == self._pid:
                 return port
         except OSError:
             pass
