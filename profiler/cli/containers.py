@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import click
@@ -16,6 +16,7 @@ import click
 from ..errors import NoSuchProcessError, UsageError
 from ..linux import procfs
 from ..linux.containers import SHORTEST_ID, processes_of
+from .attach_options import AttachOptions
 from .progress import Progress
 
 ASK_S = 10.0
@@ -33,6 +34,10 @@ class Containers:
 
     def __bool__(self) -> bool:
         return self.name is not None or self.pod is not None
+
+    def followed(self, how: AttachOptions) -> AttachOptions:
+        """Return the options of an attach: a container is all that runs in it."""
+        return replace(how, children=True) if self and how.children is None else how
 
 
 NONE = Containers()

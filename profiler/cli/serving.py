@@ -89,7 +89,7 @@ class ServedRecorder:
         found = {"pid": pids[0], "command": command, "program": program_name(command)}
         return found | {"meta": self._capture.recording.meta}
 
-    def begin(self, file: Outgoing) -> dict[str, Any]:
+    def begin(self, file: Outgoing) -> None:
         """See ``Recorder``."""
         capture = self._recording
         self._file = file
@@ -102,7 +102,6 @@ class ServedRecorder:
             raise UsageError("it was interrupted", "record again") from None
         duration_s = _of(float, self._wish.get("duration_s"))
         self._end_s = time.monotonic() + duration_s if duration_s else float("inf")
-        return {}
 
     def wait(self, timeout_s: float) -> bool:
         """See ``Recorder``."""

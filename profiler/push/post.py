@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -65,7 +64,7 @@ def post(url: str, body: bytes, headers: Mapping[str, str]) -> Outcome:
             return _outcome_of(error.code, error.headers, _text(error))
     except urllib.error.URLError as error:
         return Outcome(Fate.LATER, str(getattr(error.reason, "strerror", None) or error.reason))
-    except (OSError, http.client.HTTPException, ssl.SSLError) as error:
+    except (OSError, http.client.HTTPException) as error:
         return Outcome(Fate.LATER, str(error) or type(error).__name__)
     except ValueError as error:  # of an address or a header that cannot be sent
         return Outcome(Fate.REFUSED, str(error))

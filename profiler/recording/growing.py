@@ -12,7 +12,7 @@ from typing import BinaryIO, cast
 
 from ..errors import InputError
 from ..model import Status
-from .chunks import CHUNK, HEADER, MAX_CHUNK_BYTES, Chunk, ChunkReader
+from .chunks import CHUNK, HEADER, MAX_CHUNK_BYTES, ChunkReader
 from .kept_code import CODE, TEXT, KeptCode
 from .reader import Loading
 from .recording import Recording
@@ -42,8 +42,8 @@ class Growing:
         self._reader: ChunkReader | None = None
         self.n_bytes = 0
         self.damage = ""
-        self._code: KeptCode | None = None
-        self._code_of: tuple[int, Chunk | None] = (0, None)
+        self._n_code = 0  # how often code has come
+        self._code: tuple[int, KeptCode] | None = None  # what it was then
         self._changes = Revision(
             lambda: self._loading.found.profile.revision,
             lambda: self._loading.found.table.revision,
@@ -63,6 +63,8 @@ class Growing:
         if self.damage:
             return
         self._pieces.add(data)
+        others = self._loading.found.others
+        n_others = len(others)
         try:
             if self._reader is None:
                 if self._pieces.n_bytes < _START_BYTES:
@@ -76,10 +78,11 @@ class Growing:
             self.damage = error.message
             return
         self.damage = self._reader.damage
-        # Texts come with all code that is known by then.
-        kinds = [each.kind for each in self._loading.found.others]
-        if kinds.count(TEXT) > 1:
-            self._loading.forget_others(len(kinds) - 1 - kinds[::-1].index(TEXT))
+        if len(others) > n_others:
+            texts = [at for at, each in enumerate(others) if each.kind == TEXT]
+            if len(texts) > 1:  # with the last ones has come all code that is known by then
+                self._loading.forget_others(texts[-1])
+            self._n_code += 1
         self.recording.meta.update(self._loading.found.meta)
 
     def finish(self) -> None:
@@ -97,13 +100,12 @@ class Growing:
 
     def code(self) -> KeptCode:
         """Return the texts and instructions that have come so far."""
-        found = self._loading.found
-        chunks = list(found.others)
-        last = (len(chunks), chunks[-1] if chunks else None)
-        if self._code is None or self._code_of[0] != last[0] or self._code_of[1] is not last[1]:
-            self._code = KeptCode(chunks, found.table, found.status.symbols)
-            self._code_of = last
-        return self._code
+        n_code, kept = self._n_code, self._code
+        if kept is None or kept[0] != n_code:
+            found = self._loading.found
+            made = KeptCode(list(found.others), found.table, found.status.symbols)
+            kept = self._code = n_code, made
+        return kept[1]
 
     def status(self) -> Status:
         """Return the last state that has come, with what is known here."""

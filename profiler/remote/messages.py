@@ -150,9 +150,14 @@ class Line:
     def _write(self, data: bytes) -> None:
         if self._is_closed:
             raise BrokenPipeError
-        view = memoryview(data)
-        while view:
-            view = view[os.write(self._write_fd, view) :]
+        write_all(self._write_fd, data)
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write all bytes. Raises OSError."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
 
 
 def _is_ready(fd: int, timeout_s: float) -> bool:

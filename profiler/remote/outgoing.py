@@ -1,7 +1,7 @@
 """What a recording writes, on its way to the other side, which may be gone for a while.
 
-Bytes are kept until the other side has taken them. When it takes them too slowly, whoever records
-is asked to pause: nothing that was written is lost.
+Bytes are kept until the other side has taken them. If too many wait, the recorder is asked to
+pause. So nothing that was written is lost.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Outgoing:
     def connect(self, line: Line, offset: int) -> bool:
         """Send all from a position on; return False if that has been forgotten."""
         with self._changed:
-            if not self._first <= offset <= self._end:
+            if not self._first <= offset <= self.n_bytes:
                 return False
             self._forget(offset)
             self._sent, self._line = offset, line
@@ -77,18 +77,9 @@ class Outgoing:
             self._changed.notify_all()
         self._look()
 
-    def wait_taken(self, timeout_s: float) -> bool:
-        """Wait until all is taken; return False after a timeout."""
-        with self._changed:
-            return self._changed.wait_for(lambda: not self._data, timeout_s)
-
     @property
     def n_bytes(self) -> int:
         """How many bytes have been written."""
-        return self._end
-
-    @property
-    def _end(self) -> int:
         return self._first + len(self._data)
 
     def _forget(self, offset: int) -> None:
@@ -106,7 +97,7 @@ class Outgoing:
     def _next(self) -> tuple[Line, int, bytes] | None:
         """Wait for what is to be sent next; return None at the end."""
         with self._changed:
-            while not (self._line and self._sent < self._end):
+            while not (self._line and self._sent < self.n_bytes):
                 if self.closed and not self._data:
                     return None
                 self._changed.wait()

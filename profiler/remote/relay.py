@@ -7,7 +7,6 @@ goes on when this connection has ended.
 from __future__ import annotations
 
 import contextlib
-import getpass
 import os
 import platform
 import socket
@@ -18,7 +17,7 @@ from typing import Any, BinaryIO
 from ..linux import helper_process
 from ..linux.peer import peer_of
 from ..version import version
-from .messages import PROTOCOL, Line, LineError, Message
+from .messages import PROTOCOL, Line, LineError, Message, write_all
 from .session import SILENT_S, address
 
 _PIECE = 1 << 16
@@ -45,21 +44,7 @@ def serve(line: Line) -> None:
 
 
 def _here() -> dict[str, Any]:
-    return {
-        "protocol": PROTOCOL,
-        "version": version(),
-        "host": platform.node(),
-        "machine": platform.machine(),
-        "python": platform.python_version(),
-        "user": _user(),
-    }
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a user without a name
-        return str(os.getuid())
+    return {"protocol": PROTOCOL, "version": version(), "host": platform.node()}
 
 
 def _run(line: Line, facts: dict[str, Any]) -> None:
@@ -110,9 +95,8 @@ def _go_on(line: Line, message: Message) -> None:
     connection = socket.socket(socket.AF_UNIX)
     try:
         connection.connect(address(str(message.facts.get("session"))))
-        is_ours = (
-            peer_of(connection).uid == os.geteuid()
-        )  # anybody can take the name of one that ended
+        # Anybody can take the name of a session that has ended.
+        is_ours = peer_of(connection).uid == os.geteuid()
     except OSError:
         is_ours = False
     if not is_ours:
@@ -126,16 +110,18 @@ def _hand_on(line: Line, message: Message, connection: socket.socket) -> None:
     to_session = Line(connection.fileno(), connection.fileno(), connection)
     to_session.send(message.kind, message.data)
     connection.sendall(line.unread())
-    threading.Thread(target=_copy, args=(connection.fileno(), 1), daemon=True).start()
+    threading.Thread(target=_bring_back, args=(connection,), daemon=True).start()
     _copy(0, connection.fileno())
     connection.shutdown(socket.SHUT_RDWR)
+
+
+def _bring_back(connection: socket.socket) -> None:
+    """Pass on what the recording sends, and end with it: nobody reads our input any more."""
+    _copy(connection.fileno(), 1)
+    os._exit(0)
 
 
 def _copy(read_fd: int, write_fd: int) -> None:
     with contextlib.suppress(OSError):
         while data := os.read(read_fd, _PIECE):
-            view = memoryview(data)
-            while view:
-                view = view[os.write(write_fd, view) :]
-    if write_fd == 1:  # the recording has ended: so does this connection
-        os._exit(0)
+            write_all(write_fd, data)

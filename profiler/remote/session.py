@@ -33,7 +33,7 @@ class Recorder(Protocol):
         """Find what is to be recorded, and return what it is. Raises FlametapError."""
         ...
 
-    def begin(self, file: Outgoing) -> dict[str, Any]:
+    def begin(self, file: Outgoing) -> None:
         """Begin. Raises FlametapError."""
         ...
 
@@ -85,7 +85,7 @@ class Session:
         self._line: Line | None = None
         self._alone_s = time.monotonic()
         self._told: list[tuple[str, dict[str, Any]]] = []  # for who comes later, too
-        self._is_full = self._is_paused = False  # the connection is too slow; the user wants it
+        self._is_paused = False  # the user wants it
         self._starting, self._stopping = threading.Event(), threading.Event()
         self._leaving = threading.Event()  # the other side has all
         self._lock = threading.Lock()
@@ -110,7 +110,8 @@ class Session:
             pass
         if self._is_over():
             return
-        self.tell("BEGN", self._recorder.begin(self._file))
+        self._recorder.begin(self._file)
+        self.tell("BEGN", {})
         while not self._recorder.wait(LOOK_S) and not self._is_over():
             pass
         self._recorder.finish()
@@ -145,18 +146,20 @@ class Session:
 
     # ------------------------------------------------------------------ pauses
 
-    def _take_full(self, is_full: bool) -> None:
-        """Pause for a connection that is too slow; whoever writes is not held up by it."""
-        threading.Thread(target=self._pause, kwargs={"is_full": is_full}, daemon=True).start()
+    def _take_full(self, _is_full: bool) -> None:
+        """Pause for a connection that is too slow, in another thread: the writer goes on."""
+        threading.Thread(target=self._pause_if_full, daemon=True).start()
 
-    def _pause(self, *, is_full: bool | None = None, is_paused: bool | None = None) -> None:
+    def _pause_if_full(self) -> None:
         with self._pausing:
-            if is_full is not None:
-                self._is_full = is_full = self._file.is_full
-                self.tell("FULL", {"is_full": is_full})
-            if is_paused is not None:
-                self._is_paused = is_paused
-            self._recorder.pause(self._is_full or self._is_paused)
+            is_full = self._file.is_full
+            self.tell("FULL", {"is_full": is_full})
+            self._recorder.pause(is_full or self._is_paused)
+
+    def _pause(self, is_paused: bool) -> None:
+        with self._pausing:
+            self._is_paused = is_paused
+            self._recorder.pause(self._file.is_full or is_paused)
 
     # ------------------------------------------------------------------ connections
 
@@ -210,7 +213,7 @@ class Session:
         with self._lock:
             if self._line is line:
                 self._line, self._alone_s = None, time.monotonic()
-                if self._connection is not None:  # whoever still writes to it is not held up
+                if self._connection is not None:  # a write that is blocked there ends
                     _hang_up(self._connection)
 
     def _answer(self, line: Line, message: Message) -> None:
@@ -219,8 +222,8 @@ class Session:
             if isinstance(offset, int):
                 self._file.taken(offset)
         elif message.kind == "PING":
-            facts = {"sent": message.facts.get("sent"), "now_ns": time.monotonic_ns()}
-            self._send(line, "PONG", facts | {"time_ns": time.time_ns()})
+            facts = {"sent": message.facts.get("sent"), "time_ns": time.time_ns()}
+            self._send(line, "PONG", facts)
         elif message.kind == "STRT":
             self._starting.set()
         elif message.kind == "STOP":
@@ -234,7 +237,7 @@ class Session:
         number = facts.get("number")
         try:
             if isinstance(facts.get("paused"), bool):
-                self._pause(is_paused=facts["paused"])
+                self._pause(facts["paused"])
             return {"number": number, **self._recorder.control(facts)}
         except FlametapError as error:
             return {"number": number, "message": error.message, "hint": error.hint}

@@ -86,7 +86,7 @@ def recorded(
 
 
 def test_shares_are_those_of_the_program(start: Start, tmp_path: Path) -> None:
-    recording, _ = recorded(start, tmp_path, duration_s=1.5)
+    recording, _ = recorded(start, tmp_path, duration_s=4)
     assert heavy_share(recording) == pytest.approx(0.75, abs=0.08)
     status = recording.status()
     assert status.state == "ended"

@@ -6,7 +6,6 @@ import contextlib
 import re
 import secrets
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -97,8 +96,7 @@ def live(
     planned = plan(outputs, formats)
     heaps.keep_small()
     progress = Progress(quiet=quiet)
-    if containers and how.children is None:
-        how = replace(how, children=True)  # a container is all that runs in it
+    how = containers.followed(how)
     targets = (
         [] if how.via else find_targets(words, pid_option, pattern, progress, containers=containers)
     )

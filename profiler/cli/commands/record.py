@@ -158,8 +158,7 @@ def record(
         raise UsageError("--keep is for recordings, and no output is one", "-o NAME.flametap")
     progress = Progress(quiet=quiet)
     named, command = _split_words(words, ctx.meta.get(PROGRAM))
-    if containers and how.children is None:
-        how = replace(how, children=True)  # a container is all that runs in it
+    how = containers.followed(how)
     if command and (named or pid_option is not None or pattern or containers):
         raise UsageError("both a process and a command are named", "name one of them")
     if how.via:
