@@ -98,7 +98,9 @@ class FarCapture:
         )
         self.host = self._link.hello.host
         self._link.start()
-        self.recording.code = FarCode(self._growing.code, self._fetch_code)
+        self.recording.code = FarCode(
+            self._growing.code, lambda: self.status().symbols, self._fetch_code
+        )
         self._wait(self._known)
         meta = self._targets.get("meta")
         self.recording.meta.update(meta if isinstance(meta, dict) else {})

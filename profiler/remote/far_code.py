@@ -19,18 +19,24 @@ class FarCode:
 
     Args:
         kept: returns what has come so far.
+        sources: returns the source of the names of each module, as the last state has it.
         fetch: lets all come that is known there; returns False if it does not.
     """
 
-    def __init__(self, kept: Callable[[], CodeSource], fetch: Callable[[], bool]) -> None:
-        self._kept, self._fetch = kept, fetch
+    def __init__(
+        self,
+        kept: Callable[[], CodeSource],
+        sources: Callable[[], list[SymbolSource]],
+        fetch: Callable[[], bool],
+    ) -> None:
+        self._kept, self._sources, self._fetch = kept, sources, fetch
         self._asked_s = -AGAIN_S
         self._asked: set[object] = set()  # what did not come
         self._lock = threading.Lock()
 
     def sources(self) -> list[SymbolSource]:
         """See ``CodeSource.sources``."""
-        return self._kept().sources()
+        return self._sources()
 
     def text(self, function: Function, file: str) -> SourceText:
         """See ``CodeSource.text``."""

@@ -121,7 +121,9 @@ def test_what_a_page_asks_for_is_answered_there(start: Start) -> None:
         wait_until(lambda: heavy() is not None, "the name and its file")
         function = heavy()
         assert function is not None
-        lines = capture.recording.code.text(function, function.file).lines
+        code = capture.recording.code
+        wait_until(lambda: any(each.module == "ratio-debug" for each in code.sources()), "sources")
+        lines = code.text(function, function.file).lines
         assert lines is not None
         assert any("heavy(" in line for line in lines)
         capture.set_paused(True)
