@@ -112,6 +112,7 @@ def test_what_a_page_asks_for_is_answered_there(start: Start) -> None:
     wish = {"words": [str(target.pid)], "rate_hz": 250, "budget_ppm": 0}
     capture = FarCapture(via(), wish, lambda text: None)
     try:
+        assert capture.recording.code.sources() == []  # as a page that is open from the start asks
         capture.start()
 
         def heavy() -> Function | None:
