@@ -14,6 +14,7 @@ from ..model import FrameKind, Function, Module, Process, Status, SymbolSource, 
 from ..wire.decoder import MAX_NS, MAX_THREAD_ID
 from .chunks import Chunk, DamageError
 from .names.frame_pool import NameGains, NameMark
+from .names.given import Given
 from .names.table import SymbolTable
 from .profile.gains import GainMark, Gains
 from .profile.intervals import NewRows
@@ -51,6 +52,7 @@ class Loaded:
         n_characters: of all functions and files.
         end: position in the file up to which it makes sense.
         damage: why the rest does not; "" if there is none.
+        given: what the numbers of its names are in the table; None while they are the same.
     """
 
     profile: Profile
@@ -62,6 +64,7 @@ class Loaded:
     n_characters: int = 0
     end: int = 0
     damage: str = ""
+    given: Given | None = None
 
 
 def take_meta(found: Loaded, chunk: Chunk) -> None:
@@ -217,7 +220,7 @@ def take_names(found: Loaded, chunk: Chunk) -> None:
     ):
         raise DamageError("it has more names than fit into memory")
     gains = NameGains(functions=functions, files=files, mark=NameMark(), **columns)
-    found.table.extend(gains, found.profile.n_addresses)
+    found.table.extend(gains, found.profile.n_addresses, found.given)
 
 
 def _function(value: Any) -> Function:

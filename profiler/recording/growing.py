@@ -14,6 +14,7 @@ from ..errors import InputError
 from ..model import Status
 from .chunks import CHUNK, HEADER, MAX_CHUNK_BYTES, ChunkReader
 from .kept_code import CODE, TEXT, KeptCode
+from .names.given import Given
 from .reader import Loading
 from .recording import Recording
 from .revision import Revision
@@ -53,6 +54,7 @@ class Growing:
             file, name, (CODE, TEXT), is_stored=False, on_change=self._changes.notify
         )
         found = self._loading.found
+        found.given = self._given = Given()
         self.recording = Recording(
             found.profile, found.table, self.status, self._changes, found.meta
         )
@@ -103,7 +105,8 @@ class Growing:
         n_code, kept = self._n_code, self._code
         if kept is None or kept[0] != n_code:
             found = self._loading.found
-            made = KeptCode(list(found.others), found.table, found.status.symbols)
+            numbered = [found.table.functions[each] for each in self._given.functions]
+            made = KeptCode(list(found.others), numbered, found.status.symbols)
             kept = self._code = n_code, made
         return kept[1]
 

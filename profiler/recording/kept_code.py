@@ -12,7 +12,6 @@ from ..model import Function, SymbolSource
 from ..symbols.locate.source_text import SourceText
 from .chunks import Chunk
 from .code_source import NO_FILE, CodeRow, Listing
-from .names.table import SymbolTable
 
 TEXT, CODE = "TEXT", "CODE"
 MAX_LINES = 1 << 24  # of all files
@@ -52,7 +51,7 @@ class KeptCode:
 
     Args:
         chunks: of the recording; others than of code are left out.
-        table: its names.
+        functions: of its names, by the numbers that the chunks have.
         sources: the source of names of each module.
 
     Attributes:
@@ -60,14 +59,13 @@ class KeptCode:
     """
 
     def __init__(
-        self, chunks: Sequence[Chunk], table: SymbolTable, sources: list[SymbolSource]
+        self, chunks: Sequence[Chunk], functions: Sequence[Function], sources: list[SymbolSource]
     ) -> None:
         self._sources = sources
         self._texts: dict[tuple[str, str], SourceText] = {}
         self._listings: dict[tuple[Function, int], Chunk] = {}
         self._n_lines = 0
         self.damage = ""
-        functions = table.functions
         for chunk in chunks:
             if chunk.kind == TEXT:
                 try:

@@ -96,7 +96,7 @@ def recording_in(file: BinaryIO, path: str) -> Recording:
     is_long = was.st_size > STORED_BYTES and not is_copy
     loaded = load(file, path, (CODE, TEXT), stored=is_long)
     status = loaded.status
-    code = KeptCode(loaded.others, loaded.table, status.symbols)
+    code = KeptCode(loaded.others, loaded.table.functions, status.symbols)
     if code.damage:
         status.notes.append(f"source texts are missing, as the file is damaged: {code.damage}")
     changes = Revision(lambda: status.revision)

@@ -159,7 +159,7 @@ def _read(path: str) -> Loaded:
             loaded = load(file, path, (CODE, TEXT), stored=is_long)
     except OSError as error:
         raise unreadable(path, error) from error
-    damage = KeptCode(loaded.others, loaded.table, loaded.status.symbols).damage
+    damage = KeptCode(loaded.others, loaded.table.functions, loaded.status.symbols).damage
     if damage:
         raise InputError(f"{path} is damaged: {damage}", "record again")
     return loaded

@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from ...model import GUESSED_CALLER, KERNEL_FRAME, NO_MODULE, Frame, FrameKind, Function, RawFrame
 from .frame_pool import FramePool, NameGains, NameMark, check
+from .given import Given
 from .packed_frames import PackedFrames
 
 JIT_MODULE = "[jit]"  # module name of code outside any file
@@ -279,24 +280,26 @@ class SymbolTable:
                 ),
             )
 
-    def extend(self, gains: NameGains, n_addresses: int) -> None:
-        """Add what ``gains`` has returned, of another table that had the same before.
+    def extend(self, gains: NameGains, n_addresses: int, given: Given | None = None) -> None:
+        """Add what ``gains`` has returned, of another table.
+
+        Args:
+            gains: it.
+            n_addresses: the number of addresses of that table.
+            given: what its numbers are here; without it, both had the same before.
 
         Raises:
             ValueError: something in it makes no sense.
         """
         with self._change():
             numbers = len(self._functions), len(self._pool_functions), len(self._line_files)
-            check(gains, NameMark(*numbers), n_addresses)
-            self._reach(n_addresses)
-            for function in gains.functions:
-                self._ids.setdefault(function, len(self._functions))
-                self._functions.append(function)
-            for file, tier in gains.files:
-                self._line_file_ids.setdefault((file, tier), len(self._line_files))
-                self._line_files.append(file)
-                self._line_tiers.append(tier)
-            self._file_numbers.frombytes(gains.file_number.tobytes())
+            check(gains, given.mark if given else NameMark(*numbers), n_addresses)
+            if given is not None:
+                place = len(self._pool_functions)
+                gains = given.take(gains, self._function_id, self._file_id, place)
+            else:
+                self._add_texts(gains)
+            self._reach(int(gains.address.max(initial=-1)) + 1)
             self._pool_functions.frombytes(gains.function.tobytes())
             self._pool_lines.frombytes(gains.line.tobytes())
             self._pool_files.frombytes(gains.file.tobytes())
@@ -306,6 +309,16 @@ class SymbolTable:
             places = zip(gains.lost_first.tolist(), gains.lost_count.tolist(), strict=True)
             self._lost.update(zip(gains.lost.tolist(), places, strict=True))
             self._kernel.update(zip(gains.kernel.tolist(), gains.call.tolist(), strict=True))
+
+    def _add_texts(self, gains: NameGains) -> None:
+        for function in gains.functions:
+            self._ids.setdefault(function, len(self._functions))
+            self._functions.append(function)
+        for file, tier in gains.files:
+            self._line_file_ids.setdefault((file, tier), len(self._line_files))
+            self._line_files.append(file)
+            self._line_tiers.append(tier)
+        self._file_numbers.frombytes(gains.file_number.tobytes())
 
     def by_name(self) -> array[int]:
         """Return all function ids, ordered by name, then module, file and id; a copy."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flametap.errors import InputError
-from flametap.model import Clock
+from flametap.model import Clock, Function
 from flametap.recording.chunks import HEADER, ChunkReader, encode
 from flametap.recording.growing import Growing
 from flametap.recording.kept_code import CODE, TEXT
@@ -36,6 +36,30 @@ def test_pieces_make_the_whole(path: Path) -> None:
     assert growing.recording.revision > revision
     assert seen > 0
     assert what_it_says(growing.recording) == what_it_says(open_recording(str(path)))
+
+
+def test_functions_that_views_add_meanwhile_change_no_name() -> None:
+    """As a page that looks while it comes: what calls a system call, what no name is known of."""
+    path = KEPT / "python.flametap"
+    whole = open_recording(str(path))
+    data = path.read_bytes()
+    growing = Growing("far")
+    names = growing.recording.names
+    for at in range(0, len(data), 2000):
+        growing.add(data[at : at + 2000])
+        growing.recording.function_id(Function(f"[made by a view {at}]", ""))
+        names.pool(growing.recording.profile.n_addresses)
+    growing.finish()
+    n_addresses = whole.profile.n_addresses
+    assert growing.recording.profile.n_addresses == n_addresses > 50
+    assert [names.frames(each) for each in range(n_addresses)] == [
+        whole.names.frames(each) for each in range(n_addresses)
+    ]
+    loaded = whole.code
+    for function in whole.functions:
+        if function.file:
+            text = growing.code().text(function, function.file)
+            assert text.lines == loaded.text(function, function.file).lines
 
 
 def test_what_makes_no_sense_ends_it_and_what_came_before_stays() -> None:

@@ -25,7 +25,7 @@ ROWS = [
 def kept(*chunks: Chunk) -> KeptCode:
     table = SymbolTable()
     table.function_id(WORK)
-    return KeptCode(chunks, table, [])
+    return KeptCode(chunks, table.functions, [])
 
 
 def text(*values: Any) -> Chunk:
