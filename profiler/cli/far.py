@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
     from ..capture.live import Capture
     from ..remote.far_capture import FarCapture
+    from ..remote.far_group import FarGroup
 
-    AnyCapture: TypeAlias = Capture | FarCapture
+    AnyCapture: TypeAlias = Capture | FarCapture | FarGroup
 
 VIA = "--via"
 PRINTING = ("ps", "doctor", "dump")  # they run there as they are
@@ -94,8 +95,10 @@ def prepared(
     with_sources: bool,
     is_wanted: Callable[[], bool] = lambda: True,
     follows_workers: bool = False,
-) -> Iterator[FarCapture]:
+) -> Iterator[FarCapture | FarGroup]:
     """Find processes elsewhere, and yield a capture of them; close it at the end of the block.
+
+    Where one of several machines cannot be recorded, the others are.
 
     Args:
         words: their ids or names.
@@ -113,10 +116,6 @@ def prepared(
         Interrupted: the user does not want it any more.
         FlametapError: they cannot be recorded.
     """
-    from ..remote.far_capture import FarCapture
-
-    if len(how.via) != 1:
-        raise UsageError(f"{VIA} is given {len(how.via)} times", "record one machine at a time")
     for value, name in ((how.symbol_dirs, "--symbol-dir"), (how.verify_detach, "--verify-detach")):
         if value:
             raise UsageError(f"{name} and {VIA} contradict each other", "leave one of them out")
@@ -126,13 +125,7 @@ def prepared(
     wish |= {"container": containers.name, "pod": containers.pod}
     wish |= {"duration_s": duration_s, "with_sources": with_sources}
     wish |= {"follows_workers": follows_workers, "verbose": how.verbose}
-    progress.step(f"connecting by '{how.via[0]}'")
-    try:
-        capture = FarCapture(how.via[0], wish, progress.say, is_wanted)
-    except FlametapError:
-        if not is_wanted():
-            raise Interrupted from None
-        raise
+    capture = _connected(how.via, wish, progress, is_wanted)
     try:
         yield capture
     finally:
@@ -140,3 +133,29 @@ def prepared(
         capture.close()
     if capture.error is not None:
         raise capture.error
+
+
+def _connected(
+    vias: Sequence[str], wish: dict[str, Any], progress: Progress, is_wanted: Callable[[], bool]
+) -> FarCapture | FarGroup:
+    """Find the processes by each command. Raises Interrupted, and FlametapError if by none."""
+    from ..remote.far_capture import FarCapture
+    from ..remote.far_group import FarGroup
+
+    captures: list[FarCapture] = []
+    errors: list[FlametapError] = []
+    for via in vias:
+        progress.step(f"connecting by '{via}'")
+        try:
+            captures.append(FarCapture(via, wish, progress.say, is_wanted))
+        except FlametapError as error:
+            if not is_wanted():
+                for each in captures:
+                    each.close()
+                raise Interrupted from None
+            errors.append(error)
+    for why in errors if captures else errors[1:]:
+        progress.warn(f"{why.message}; {why.hint}" if why.hint else why.message)
+    if not captures:
+        raise errors[0]
+    return captures[0] if len(vias) == 1 else FarGroup(captures, errors)

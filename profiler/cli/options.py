@@ -223,20 +223,20 @@ def children_option(command: _Command) -> _Command:
 
 def via_option(command: _Command) -> _Command:
     """Add ``--via``, which ``how`` has. Put this decorator above ``sampling_options``."""
-    return _via(multiple=True)(command)
+    return _via(" Several are recorded together.", multiple=True)(command)
 
 
 def via_option_of_printing(command: _Command) -> _Command:
     """Add ``--via`` to the help of a command that ``far.split`` reads it for."""
-    return _via(expose_value=False)(command)
+    return _via("", expose_value=False)(command)
 
 
-def _via(**more: Any) -> Callable[[_Command], _Command]:
+def _via(several: str, **more: Any) -> Callable[[_Command], _Command]:
     return click.option(
         "--via",
         metavar="COMMAND",
         help="Do it where this command leads: 'ssh host', 'docker exec -i web',"
-        " 'kubectl exec -i pod --'. flametap has to be installed there, too.",
+        " 'kubectl exec -i pod --'. flametap has to be installed there, too." + several,
         **more,
     )
 

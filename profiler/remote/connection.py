@@ -33,6 +33,7 @@ class Hello:
     def __init__(self, facts: dict[str, Any]) -> None:
         self.protocol = facts.get("protocol")
         self.version, self.host = str(facts.get("version", "")), str(facts.get("host") or "?")
+        self.boot = str(facts.get("boot") or "")  # one clock for all of one boot
 
 
 class Connection:

@@ -25,6 +25,7 @@ from ..recording.growing import Growing
 from .far_code import FarCode
 from .link import Link
 from .messages import OFFSET, LineError, Message
+from .offset import Offset
 
 if TYPE_CHECKING:
     from ..capture.keeper import Keeper
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 ANSWER_S = 10.0
 ATTACH_S = 120.0  # as long as an attach may take on a busy machine, and a login
 LOOK_S = 0.2
+CLOCK_ASKED, CLOCK_S = 5, 2.0
 MOST_SAID = 200  # messages for the user
 BY_CODE = {
     each.exit_code: each
@@ -59,6 +61,8 @@ class FarCapture:
         recording: what has come so far.
         profile: its threads, modules, stacks and intervals.
         keeper: of the file that it is kept in here.
+        boot: the start of the machine where it runs.
+        offset: between the clocks there and here.
         error: why it ended early; None if it did not.
 
     Raises:
@@ -85,7 +89,7 @@ class FarCapture:
         self._ended, self._has_all = threading.Event(), threading.Event()
         self._n_bytes = -1  # of the whole, once that is known
         self._is_stopped = self._is_closed = self._is_finished = False
-        self._offset = _Offset()
+        self.offset = Offset()
         self._full_s, self._was_full_s = 0.0, 0.0  # since when it pauses; how long it did
         self._n_said = 0
         self.pid, self.command, self.program, self.host = 0, "", "", ""
@@ -96,7 +100,7 @@ class FarCapture:
         self._link = Link(
             via, wish, self._take, lambda: self._growing.n_bytes, say, self._is_wanted
         )
-        self.host = self._link.hello.host
+        self.host, self.boot = self._link.hello.host, self._link.hello.boot
         self._link.start()
         self.recording.code = FarCode(
             self._growing.code, lambda: self.status().symbols, self._fetch_code
@@ -121,6 +125,15 @@ class FarCapture:
         from ..capture.keeper import RollingKeeper
 
         self.keeper = RollingKeeper(folder, keep_s, self.recording, with_sources=with_sources)
+
+    def measure_clock(self) -> None:
+        """Ask for the time there, until some answers have come."""
+        for _ in range(CLOCK_ASKED):
+            n_known = self.offset.n_answers
+            self._link.send("PING", sent=time.monotonic_ns())
+            until_s = time.monotonic() + CLOCK_S
+            while self.offset.n_answers == n_known and time.monotonic() < until_s:
+                time.sleep(0.002)
 
     def start(self, on_sampling: Callable[[], None] = lambda: None) -> None:
         """Let it begin to sample there. Raises FlametapError."""
@@ -181,7 +194,7 @@ class FarCapture:
         """Return a state with what is known here."""
         is_over = self._is_finished
         state = "recording" if status.state == "ended" else status.state or "attaching"
-        notes = self._offset.notes(self.host)
+        notes = self.offset.notes(self.host)
         if self._was_full_s:
             lasted = duration(self._was_full_s)
             notes.append(f"sampling paused for {lasted}: the connection was too slow")
@@ -243,7 +256,7 @@ class FarCapture:
         if message.kind == "DATA":
             self._take_data(message.data)
         elif message.kind == "PONG":
-            self._offset.take(message.facts)
+            self.offset.take(message.facts)
         elif message.kind == "SAYS":
             self._n_said += 1
             if self._n_said <= MOST_SAID:
@@ -351,30 +364,6 @@ class FarCapture:
         if "message" in found:
             raise UsageError(str(found["message"]), str(found.get("hint", "")))
         return found
-
-
-class _Offset:
-    """How far the clock of the other side is ahead of ours, by the fastest answer."""
-
-    def __init__(self) -> None:
-        self._error_ns = 1 << 62
-        self._ahead_ns = 0
-
-    def take(self, facts: dict[str, Any]) -> None:
-        """Take an answer to a ping."""
-        sent_ns, time_ns = _int(facts.get("sent")), _int(facts.get("time_ns"))
-        error_ns = (time.monotonic_ns() - sent_ns) // 2
-        if 0 <= error_ns < self._error_ns:
-            self._error_ns = error_ns
-            self._ahead_ns = time_ns - (time.time_ns() - error_ns)
-
-    def notes(self, host: str) -> list[str]:
-        """Say it if it matters."""
-        if abs(self._ahead_ns) <= max(2 * self._error_ns, 50_000_000):
-            return []
-        how = "ahead of" if self._ahead_ns > 0 else "behind"
-        ahead, error = (duration(abs(each) / 1e9) for each in (self._ahead_ns, self._error_ns))
-        return [f"the clock of {host} is {ahead} {how} the one here (± {error})"]
 
 
 def _int(value: Any) -> int:

@@ -15,6 +15,7 @@ import threading
 from typing import Any, BinaryIO
 
 from ..linux import helper_process
+from ..linux.boot import boot_id
 from ..linux.peer import peer_of
 from ..version import version
 from .messages import PROTOCOL, Line, LineError, Message, write_all
@@ -44,7 +45,8 @@ def serve(line: Line) -> None:
 
 
 def _here() -> dict[str, Any]:
-    return {"protocol": PROTOCOL, "version": version(), "host": platform.node()}
+    names = {"host": platform.node(), "boot": boot_id()}
+    return {"protocol": PROTOCOL, "version": version(), **names}
 
 
 def _run(line: Line, facts: dict[str, Any]) -> None:

@@ -222,8 +222,8 @@ class Session:
             if isinstance(offset, int):
                 self._file.taken(offset)
         elif message.kind == "PING":
-            facts = {"sent": message.facts.get("sent"), "time_ns": time.time_ns()}
-            self._send(line, "PONG", facts)
+            now = {"time_ns": time.time_ns(), "monotonic_ns": time.monotonic_ns()}
+            self._send(line, "PONG", {"sent": message.facts.get("sent"), **now})
         elif message.kind == "STRT":
             self._starting.set()
         elif message.kind == "STOP":

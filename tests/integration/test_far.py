@@ -17,6 +17,7 @@ from flametap.model import Clock, Function
 from flametap.recording.opened import open_recording
 from flametap.recording.recording import Recording
 from flametap.remote.far_capture import FarCapture
+from flametap.remote.far_group import FarGroup
 from running import Start, wait_until
 
 pytestmark = pytest.mark.needs("attach", "gcc")
@@ -104,6 +105,85 @@ def test_connection_that_is_cut_loses_nothing(start: Start, tmp_path: Path) -> N
     walls_ns = [each.wall_ns for each in profile.thread_infos()]
     assert max(walls_ns) == pytest.approx(profile.duration_ns, rel=0.05)
     assert heavy_share(recording) == pytest.approx(0.75, abs=0.08)
+
+
+def on_host(name: str) -> str:
+    """A command that leads to a machine of that name: this one, called otherwise."""
+    script = f'hostname {name}; exec "$@"'
+    return f"unshare --uts --fork sh -c {shlex.quote(script)} sh {THERE}"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a name to a namespace")
+def test_several_machines_are_one_recording(start: Start, tmp_path: Path) -> None:
+    """The recording of one ends early: that of the other goes on."""
+    targets = [start("ratio"), start("ratio")]
+    before = [receipt.take_at_rest(each.pid) for each in targets]
+    captures = [
+        FarCapture(
+            on_host(f"web{at}"),
+            {"words": [str(each.pid)], "rate_hz": 250, "budget_ppm": 0},
+            lambda text: None,
+        )
+        for at, each in enumerate(targets)
+    ]
+    group = FarGroup(captures)
+    out = tmp_path / "out.flametap"
+    try:
+        group.keep_in(out.open("wb"), str(out))
+        group.start()
+        wait_until(lambda: len(group.profile.processes) == 2, "the processes of both")
+        wait_until(lambda: group.status().samples > 100, "samples")
+        captures[1].stop()
+        assert captures[1].wait(30)
+        assert not group.wait(0)
+        n_samples = group.status().samples
+        wait_until(lambda: group.status().samples > n_samples + 100, "samples of the other")
+        group.set_paused(True)
+        wait_until(lambda: group.status().state == "paused", "the pause")
+        group.stop()
+        wait_until(lambda: group.finish_symbols(0.1), "all names")
+        assert group.keeper is not None
+        group.keeper.finish()
+    finally:
+        group.close()
+    assert group.error is None
+    recording = open_recording(str(out))
+    assert recording.status().state == "ended"
+    processes = recording.profile.processes
+    assert sorted(each.host for each in processes.values()) == ["web0", "web1"]
+    wall_ns = {
+        processes[each.process].host: next(
+            info.wall_ns
+            for info in recording.profile.thread_infos()
+            if info.thread_id == each.thread_id
+        )
+        for each in recording.profile.plain_threads.values()
+    }
+    assert wall_ns["web1"] < wall_ns["web0"]
+    assert heavy_share(recording) == pytest.approx(0.75, abs=0.1)
+    wait_until(
+        lambda: not any(sessions(each.pid) for each in targets), "the recordings there to end"
+    )
+    for target, was in zip(targets, before, strict=True):
+        assert receipt.harm_after_settling(target.pid, was) == []
+        target.finish()
+
+
+def test_machine_that_cannot_be_reached_keeps_no_other_from_being_recorded(
+    start: Start, tmp_path: Path
+) -> None:
+    target = start("ratio")
+    out = tmp_path / "out.flametap"
+    result = cli.run(
+        *("record", "--via", "sh -c 'echo no such host >&2; exit 255' sh", "--via", via()),
+        *(target.pid, "-d", 2, "-o", out),
+    )
+    assert result.exit_code == 1
+    assert "no such host" in result.stderr
+    recording = open_recording(str(out))
+    assert recording.profile.total_ns(Clock.CPU) > 0
+    assert any("no such host" in each for each in recording.status().notes)
+    target.finish()
 
 
 def test_what_a_page_asks_for_is_answered_there(start: Start) -> None:

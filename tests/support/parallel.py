@@ -25,6 +25,7 @@ QUIET = (
     "tests/integration/test_completeness.py",  # samples that come in time
     "tests/integration/test_equation.py",  # times, to one part in a hundred
     "tests/integration/test_far.py::test_connection_that_is_cut_loses_nothing",  # shares
+    "tests/integration/test_far.py::test_several_machines_are_one_recording",
     "tests/integration/test_far.py::test_shares_are_those_of_the_program",
     "tests/integration/test_fork.py::test_a_big_process_forks_as_fast_as_ever",
     "tests/integration/test_governor.py::test_rate_is_lowered_until_the_cost_fits",

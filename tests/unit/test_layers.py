@@ -55,7 +55,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         *("version", "wire"),
     ),
     "recording.merge": (
-        *("errors", "model", "recording", "recording.names", "recording.profile", "wire"),
+        *("errors", "model", "recording", "recording.names", "recording.profile"),
+        *("symbols.locate", "wire"),
     ),
     "inject.link": ("errors", "linux", "wire"),
     "inject.direct": ("agent", "errors", "inject.link", "linux", "wire"),
@@ -101,7 +102,10 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # Recordings that are sent to a store while they are made.
     "push": ("errors", "export", "linux", "recording", "tree"),
     # Recordings that are made elsewhere.
-    "remote": (*("capture", "errors", "linux", "model", "recording", "symbols.locate", "version"),),
+    "remote": (
+        *("capture", "errors", "linux", "model", "recording", "recording.merge"),
+        *("symbols.locate", "version"),
+    ),
     # What people see.
     "export": (
         *("analysis", "code", "errors", "linux", "locks", "model", "recording.profile"),

@@ -140,7 +140,8 @@ def live(
                     progress.clear()
                     print_line(server.url)
                     with nullcontext() if no_open else browser.showing(server.form, progress):
-                        place = f"{capture.pid} by '{how.via[0]}'" if how.via else capture.pid
+                        by = " and ".join(f"'{each}'" for each in how.via)
+                        place = f"{capture.pid} by {by}" if how.via else capture.pid
                         progress.say(f"live: {capture.command} ({place}); Ctrl-C ends it")
                         watch(capture, interrupts, progress, duration)
                         shown = FrameOptions(only_gil=only_gil)

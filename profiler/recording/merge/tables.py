@@ -95,7 +95,7 @@ class MergedTables:
         is_hidden = np.isin(rows.thread_id, np.array(gains.hidden, np.uint32))
         part.hidden_cells = np.flatnonzero(is_hidden).tolist()
         found = StackColumns(
-            addresses=_in_modules(stacks.addresses, module_id),
+            addresses=in_modules(stacks.addresses, module_id),
             parent=_after(stacks.parent, FIRST.n_nodes, self._n_nodes),
             address=stacks.address + np.int32(self.n_addresses),
             depth=stacks.depth,
@@ -148,9 +148,7 @@ class MergedTables:
     def _add_modules(self, part: Part, modules: Iterable[Module]) -> dict[int, int]:
         found = {}
         for each in modules:
-            key: tuple[object, ...] = (each.path, each.build_id)
-            if not each.build_id:
-                key = (each.path, part.process, each.load_bias, each.start, each.end)
+            key = module_key(each, part.process)
             number = self._module_ids.get(key)
             if number is None:
                 number = self._module_ids[key] = self._new_module()
@@ -198,6 +196,13 @@ class MergedTables:
     def _new_thread(self) -> int:
         self._next_thread += 1
         return self._next_thread - 1
+
+
+def module_key(module: Module, process: int) -> tuple[object, ...]:
+    """Return what modules that are one have in common."""
+    if module.build_id:
+        return module.path, module.build_id
+    return module.path, process, module.load_bias, module.start, module.end
 
 
 def renumbered(numbers: npt.NDArray[Integer], number: Callable[[int], int]) -> npt.NDArray[Integer]:
@@ -248,9 +253,10 @@ def _after(numbers: npt.NDArray[Integer], n_common: int, n: int) -> npt.NDArray[
     return moved
 
 
-def _in_modules(
+def in_modules(
     addresses: npt.NDArray[np.uint64], module_id: Callable[[int], int]
 ) -> npt.NDArray[np.uint64]:
+    """Return addresses, encoded as on the wire, with other numbers of modules."""
     kind = addresses >> np.uint64(FRAME_KIND_SHIFT)
     has_module = np.isin(kind, (FRAME_KIND_MODULE, FRAME_KIND_EVAL))
     shift = np.uint64(FRAME_MODULE_SHIFT)

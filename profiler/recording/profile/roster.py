@@ -72,11 +72,12 @@ class Roster:
 
     def titles(self) -> dict[int, str]:
         """Return what tells each process from all others."""
+        several_hosts = len({each.host for each in self.processes.values()}) > 1
         found = {number: each.title for number, each in self.processes.items()}
-        for more in (lambda each: f" on {each.host}" if each.host else "", _numbered):
+        for more, always in ((_on_host, several_hosts), (_numbered, False)):
             times = Counter(found.values())
             for number, each in self.processes.items():
-                if times[found[number]] > 1:
+                if always or times[found[number]] > 1:
                     found[number] += more(each)
         return found
 
@@ -243,6 +244,10 @@ def owner_name(
         name, _, _ = thread.name.partition(" × ")
         return name if process is None or is_counted else process.program.rpartition("/")[2]
     return thread.name if is_counted else titles[thread.process]
+
+
+def _on_host(process: Process) -> str:
+    return f" on {process.host}" if process.host else ""
 
 
 def _numbered(process: Process) -> str:

@@ -62,7 +62,7 @@ def test_sums_are_those_of_the_parts_to_the_nanosecond(tmp_path: Path) -> None:
     parts = [open_recording(str(tmp_path / f"part{at}.flametap")) for at in range(3)]
     expected: Counter[tuple[Any, ...]] = Counter()
     for part, each in zip(parts, made, strict=True):
-        expected += sums(part, f"prog {each.pid}: ")
+        expected += sums(part, f"prog {each.pid} on {each.host}: ")
     assert sums(whole) == expected
     profile = whole.profile
     for clock in Clock:
