@@ -327,6 +327,7 @@ class Status:
     symbols_pending: int = 0  # addresses that do not have their final names yet
     is_final: bool = False  # the recording has ended, and all names are final
     processes: int = 1  # how many were recorded
+    host: str = ""  # the machines where they run, if it is not the one that keeps the recording
     notes: list[str] = field(default_factory=list)  # things the user should know, one line each
     # Of a file of another profiler, which may know less than we do:
     source: str = ""  # its format; "" for a recording of our own

@@ -205,6 +205,7 @@ class FarCapture:
             pid=status.pid or self.pid,
             command=status.command or self.command,
             program=status.program or self.program,
+            host=self.host,
             state="ended" if is_over else state,
             is_final=is_over,
             notes=[*status.notes, *notes],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -47,3 +48,25 @@ def test_processes_have_lanes_and_are_shown_apart(open_page: Callable[..., Page]
     page.wait_for_function(OUTERMOST, arg=["cc1", "make"])
     page.reload()  # the link has all of it
     page.wait_for_function(OUTERMOST, arg=["cc1", "make"])
+
+
+@pytest.mark.parametrize(
+    ("host", "shown"),
+    [
+        ("web7", "pid 100 + 2 more on web7"),
+        ("web7, web8", "pid 100 + 2 more on web7, web8"),
+        ("a, b, c, d", "pid 100 + 2 more on 4 machines"),
+    ],
+)
+def test_machines_are_named_where_it_is_another_one(
+    page: Page, host: str, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recording = build_tree()
+    status = replace(recording.status(), host=host)
+    monkeypatch.setattr(recording, "status", lambda: status)
+    server = serve(views_of(recording), "127.0.0.1", 0, "secret-token")
+    try:
+        page.goto(server.url)
+        expect(page.locator("#pid")).to_have_text(shown)
+    finally:
+        server.close()

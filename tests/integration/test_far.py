@@ -92,7 +92,7 @@ def test_shares_are_those_of_the_program(start: Start, tmp_path: Path) -> None:
     status = recording.status()
     assert status.state == "ended"
     assert status.program == "ratio"
-    assert recording.meta["host"] == os.uname().nodename
+    assert recording.meta["host"] == status.host == os.uname().nodename
     assert any(function.file for function in recording.functions)
 
 
@@ -149,6 +149,7 @@ def test_several_machines_are_one_recording(start: Start, tmp_path: Path) -> Non
     assert group.error is None
     recording = open_recording(str(out))
     assert recording.status().state == "ended"
+    assert recording.status().host == "web0, web1"
     processes = recording.profile.processes
     assert sorted(each.host for each in processes.values()) == ["web0", "web1"]
     wall_ns = {

@@ -74,6 +74,7 @@ class Joined:
             "pid": first.pid,
             "command": first.command,
             "program": first.program,
+            "host": ", ".join(dict.fromkeys(each.host for each in states)),
             "state": _state(states),
             "reason": _reason(states) if self._is_over else "",
             "revision": self._changes.current(),

@@ -14,12 +14,23 @@ const STATE_TEXT = {
   lost: 'Reconnecting',
 };
 
+const HOSTS_SHOWN = 3; // more are counted
+
 const STOPPED = 'stopped'; // by the user, or as the time asked for was over: no news
 
+/** Returns which machines they run on if it is not this one: " on web7, web8", " on 12 machines". */
+function describeHosts(host) {
+  const hosts = host ? host.split(', ') : [];
+  if (hosts.length > HOSTS_SHOWN) return ` on ${formatCount(hosts.length)} machines`;
+  return hosts.length ? ` on ${host}` : '';
+}
+
 /** Returns which processes it is of: "pid 812", "pid 812 + 3 more". */
-function describeProcesses({ pid, processes }) {
-  if (!(processes > 1)) return pid ? `pid ${pid}` : '';
-  return pid ? `pid ${pid} + ${formatCount(processes - 1)} more` : `${formatCount(processes)} processes`;
+function describeProcesses({ pid, processes, host }) {
+  const where = describeHosts(host);
+  if (!(processes > 1)) return pid ? `pid ${pid}${where}` : '';
+  const count = pid ? `pid ${pid} + ${formatCount(processes - 1)} more` : `${formatCount(processes)} processes`;
+  return `${count}${where}`;
 }
 
 export class Header {
