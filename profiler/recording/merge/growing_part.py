@@ -24,6 +24,7 @@ from ..recording import Recording
 from .parts import Part
 from .tables import in_modules, module_key, renumbered
 
+MAX_MODULE_ID = 0xFFFF  # in 16 bits of an address
 _LOCK_STEP = 1009  # processes of one part have their own, near each other
 
 
@@ -38,10 +39,17 @@ class Whole:
     def __init__(self, profile: Profile, names: SymbolTable) -> None:
         self.profile, self.names = profile, names
         self.modules: dict[tuple[object, ...], int] = {}
-        self.next_module, self.next_thread = count(1).__next__, count(1).__next__
-        self.next_process = count(0).__next__
+        self.next_thread, self.next_process = count(1).__next__, count(0).__next__
+        self._next_module = count(1).__next__
         self.open: dict[int, Rows] = {}  # of each part
         self.starts_ns: dict[int, int] = {}
+
+    def next_module(self) -> int:
+        """Return a number that no module has. Raises ValueError if there is none."""
+        number = self._next_module()
+        if number > MAX_MODULE_ID:
+            raise ValueError("all together have more modules than fit into memory")
+        return number
 
 
 class GrowingPart:
@@ -110,7 +118,7 @@ class GrowingPart:
             self._given.addresses = self._addresses.of_all
             if not named.is_empty:
                 self._whole.names.extend(named, gains.mark.stacks.n_addresses, self._given)
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:  # times, by what the other side says
             self.damage = str(error)
             return
         self._mark, self._name_mark = gains.mark, named.mark
@@ -118,6 +126,9 @@ class GrowingPart:
 
     def _numbered(self, gains: Gains, *, is_last: bool) -> Gains:
         whole, stacks, rows = self._whole, gains.stacks, gains.rows
+        start_ns = gains.start_ns + self._shift_ns if gains.start_ns else 0
+        if not 0 <= start_ns < MAX_NS:
+            raise ValueError("it says an impossible time")
         mark = whole.profile.stacks_mark
         self._addresses.add(len(stacks.addresses), mark.n_addresses)
         self._nodes.add(len(stacks.parent), mark.n_nodes)
@@ -145,8 +156,8 @@ class GrowingPart:
             still_open["wall_ns"] = np.maximum(still_open["wall_ns"], lasted_ns)
             ended, still_open = np.concatenate((ended, still_open)), np.empty(0, ROW_DTYPE)
         whole.open[self._at] = still_open
-        if gains.start_ns:
-            whole.starts_ns[self._at] = max(1, gains.start_ns + self._shift_ns)
+        if start_ns:
+            whole.starts_ns[self._at] = start_ns
         return Gains(
             found,
             NewRows(

@@ -142,3 +142,25 @@ def test_what_is_joined_can_be_kept(tmp_path: Path) -> None:
     assert {each.host for each in kept.profile.processes.values()} == {
         f"host-{at}" for at in range(len(FILES))
     }
+
+
+@pytest.mark.parametrize("shift_ns", [-(1 << 62), 1 << 62, 1 << 70])
+def test_times_that_make_no_sense_keep_no_other_from_being_recorded(shift_ns: int) -> None:
+    """The shift is what the other side says of its clock."""
+    path = FILES[0]
+    growing = [Growing("honest"), Growing("liar")]
+    joined = Joined(
+        [
+            (each.recording, Process(0, 1, "x", "x", host=host), shift_ns if at else 0)
+            for at, (each, host) in enumerate(zip(growing, ("honest", "liar"), strict=True))
+        ]
+    )
+    for each in growing[::-1]:
+        each.add(path.read_bytes())
+        each.finish()
+        joined.step()
+    joined.finish()
+    whole = open_recording(str(path))
+    assert stacks_of(joined.recording) == stacks_of(whole)
+    assert joined.recording.profile.duration_ns == whole.profile.duration_ns
+    assert any("liar" in each for each in joined.recording.status().notes)
