@@ -113,7 +113,7 @@ def on_host(name: str) -> str:
     return f"unshare --uts --fork sh -c {shlex.quote(script)} sh {THERE}"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a name to a namespace")
+@pytest.mark.needs("unshare")
 def test_several_machines_are_one_recording(start: Start, tmp_path: Path) -> None:
     """The recording of one ends early: that of the other goes on."""
     targets = [start("ratio"), start("ratio")]
