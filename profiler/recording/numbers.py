@@ -15,7 +15,7 @@ from itertools import count
 import numpy as np
 import numpy.typing as npt
 
-from ..model import GUESSED_CALLER, KERNEL_FRAME
+from ..model import GUESSED_CALLER, KERNEL_FRAME, Module
 from ..wire.abi import (
     FRAME_KIND_EVAL,
     FRAME_KIND_MANAGED,
@@ -41,6 +41,13 @@ _NOT_RECEIVED = 0xFFFF_FFFF
 _MARKS = tuple(
     FRAME_KIND_RUNTIME << FRAME_KIND_SHIFT | each.addr for each in (KERNEL_FRAME, GUESSED_CALLER)
 )
+
+
+def module_key(module: Module, process: int) -> tuple[object, ...]:
+    """Return what modules that are one have in common."""
+    if module.build_id:
+        return module.path, module.build_id
+    return module.path, process, module.load_bias, module.start, module.end
 
 
 class Numbers:
@@ -101,9 +108,7 @@ class ProcessNumbers:
 
     def _module(self, update: ModuleUpdate) -> ModuleUpdate:
         module = update.module
-        key: tuple[object, ...] = (module.path, module.build_id)
-        if not module.build_id:
-            key = (module.path, self._process, module.load_bias, module.start, module.end)
+        key = module_key(module, self._process)
         number = self._modules.get(module.module_id) or self.whole.modules.get(key)
         if number is None:
             number = self._new_module()

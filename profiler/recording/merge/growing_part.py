@@ -14,6 +14,7 @@ from ...wire.decoder import MAX_NS
 from ..names.frame_pool import NameMark
 from ..names.given import Given
 from ..names.table import SymbolTable
+from ..numbers import module_key
 from ..profile.gains import GainMark, Gains
 from ..profile.interval_chunk import ROW_DTYPE, Rows
 from ..profile.intervals import NewRows
@@ -22,7 +23,7 @@ from ..profile.stack_columns import FIRST, StackColumns
 from ..profile.store import Profile
 from ..recording import Recording
 from .parts import Part
-from .tables import in_modules, module_key, renumbered
+from .tables import in_modules, renumbered
 
 MAX_MODULE_ID = 0xFFFF  # in 16 bits of an address
 _LOCK_STEP = 1009  # processes of one part have their own, near each other

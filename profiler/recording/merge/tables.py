@@ -22,6 +22,7 @@ from ...wire.abi import (
     FRAME_MODULE_SHIFT,
 )
 from ...wire.decoder import MAX_NS
+from ..numbers import module_key
 from ..profile.gains import GainMark, Gains
 from ..profile.interval_chunk import ROW_DTYPE
 from ..profile.intervals import NewRows
@@ -196,13 +197,6 @@ class MergedTables:
     def _new_thread(self) -> int:
         self._next_thread += 1
         return self._next_thread - 1
-
-
-def module_key(module: Module, process: int) -> tuple[object, ...]:
-    """Return what modules that are one have in common."""
-    if module.build_id:
-        return module.path, module.build_id
-    return module.path, process, module.load_bias, module.start, module.end
 
 
 def renumbered(numbers: npt.NDArray[Integer], number: Callable[[int], int]) -> npt.NDArray[Integer]:
