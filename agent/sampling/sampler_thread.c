@@ -83,7 +83,7 @@ static void sampler_pause(struct agent *a)
     u64 now_ns = now_ns_sigsafe();
     cpu_timers_stop(a);
     threads_settle(a, now_ns);
-    ring_flush(a, now_ns);
+    ring_flush(a, now_ns_sigsafe());      /* no interval ends after its batch */
     while (a->command == COMMAND_PAUSE && !must_end(a))
         control_sleep_until_ns(a, now_ns_sigsafe() + PAUSE_LOOK_NS);
     now_ns = now_ns_sigsafe();
@@ -222,7 +222,7 @@ static void sampler_end(struct agent *a)
     now_ns = now_ns_sigsafe();
     threads_settle(a, now_ns);
     modules_announce_again(a);
-    ring_flush(a, now_ns);
+    ring_flush(a, now_ns_sigsafe());      /* no interval ends after its batch */
     a->unanswered = handlers_drain(a);
     a->ring->counters[COUNTER_SAMPLER_CPU_NS] = (u64)clock_ns_sigsafe(THREAD_CPU_CLOCK_OWN);
     ring_close(a, a->stop_reason);

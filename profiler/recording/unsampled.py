@@ -33,6 +33,7 @@ COUNTERS = {EARLY: "unattributed_early_ns", SHORT: "unattributed_short_ns"}
 LEAST_NS = 1_000_000
 # Of all processes of a program together. A sample of one may stand for more than that one has used.
 RESERVE_NS = 50_000_000
+MOST_AT_ONCE = 256  # CPUs whose time one process is believed to have used
 
 
 class Namer(Protocol):
@@ -202,18 +203,24 @@ class Unsampled:
     def _rows(self, used: _Used, new: NewTraces) -> npt.NDArray[np.void]:
         """Return the intervals of what was used, without their thread."""
         shown = used.sampled.seen
-        # Threads at once use more than the time that passes: that is not from before the recording.
+        # What a recording holds begins no earlier than itself, and ends when it was told.
         first_ns = self._profile.start_ns or 1
-        rows = np.zeros(len(shown) + (used.rest_ns > 0), INTERVAL_DTYPE)
+        longest_ns = max(used.until_ns - first_ns, used.rest_ns // MOST_AT_ONCE, 1)
+        # Threads at once use more CPU time than the time that passes: each row is of one.
+        n_rest = -(-used.rest_ns // longest_ns)
+        rows = np.zeros(len(shown) + n_rest, INTERVAL_DTYPE)
         for row, seen in zip(rows, shown, strict=False):
             row["t0_ns"] = max(first_ns, seen.time_ns - seen.cpu_ns)
             row["wall_ns"] = row["cpu_ns"] = seen.cpu_ns
             row["trace_id"] = self.traces.of(seen.stack, new)
         rows["samples"] = 1
-        if used.rest_ns > 0:
-            rest = rows[-1:]
-            rest["t0_ns"] = max(first_ns, used.until_ns - used.rest_ns)
-            rest["wall_ns"], rest["cpu_ns"], rest["samples"] = used.rest_ns, used.rest_ns, 0
+        if n_rest:
+            rest = rows[-n_rest:]
+            lengths_ns = np.full(n_rest, longest_ns)
+            lengths_ns[-1] = used.rest_ns - longest_ns * (n_rest - 1)
+            rest["t0_ns"] = np.maximum(first_ns, used.until_ns - lengths_ns)
+            rest["wall_ns"] = rest["cpu_ns"] = lengths_ns
+            rest["samples"] = 0
             rest["trace_id"] = self.traces.of(f"[{used.why}: {used.program}]", new)
         return rows
 

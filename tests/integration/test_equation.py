@@ -165,6 +165,14 @@ def _check_ranges(page: Page, duration_ms: int) -> None:
         assert abs(total - expected) <= 10 * len(ranges) * n_threads, (clock, total, expected)
 
 
+def _check_all_is_inside(capture: Capture) -> None:
+    """No interval begins before the recording or ends after it."""
+    profile = capture.profile
+    for clock in Clock:
+        inside = profile.leaf_weights(clock, None, profile.start_ns, profile.now_ns)
+        assert inside.total == profile.total_ns(clock), clock
+
+
 def _check_moment(functions: Ledger, totals: list[int], lists_all: bool) -> None:
     cpu_ns, wall_ns, off_ns = totals
     assert cpu_ns + off_ns == wall_ns
@@ -244,6 +252,7 @@ def test_cpu_and_waiting_and_sleep_make_up_the_time_that_passed(
         recorded = _record(pid, _check_page)
     capture = recorded.capture
     _check_page(Page(capture))
+    _check_all_is_inside(capture)
     _check_ranges(Page(capture), round(capture.profile.duration_ns / 1e6))
     threads: dict[str, list[ThreadInfo]] = {}
     for info in capture.profile.thread_infos():

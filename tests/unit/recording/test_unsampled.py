@@ -132,6 +132,21 @@ def test_what_was_not_seen_is_added_meanwhile(unsampled: Unsampled, profile: Pro
     assert profile.total_ns(Clock.CPU) == 1000 * MS
 
 
+def test_time_of_many_threads_at_once_is_inside_the_recording(
+    unsampled: Unsampled, profile: Profile
+) -> None:
+    second = 10**9
+    unsampled.add_early(GCC, second // 10)
+    unsampled.apply()
+    later = Process(4, 78, "java", "java", first_seen_ns=GCC.first_seen_ns + second)
+    profile.add_process(later)
+    unsampled.add_early(later, 9 * second // 2)  # of four threads and more
+    unsampled.apply()
+    assert profile.total_ns(Clock.CPU) == 46 * second // 10
+    inside = profile.leaf_weights(Clock.CPU, None, profile.start_ns, profile.now_ns)
+    assert inside.total == 46 * second // 10
+
+
 def test_long_one_has_what_the_kernel_tells(unsampled: Unsampled, profile: Profile) -> None:
     """And up to a tick more: it has not looked at the clock since."""
     unsampled.add_short("as", 0, 196 * MS, sampled(*[WORK] * 150))
