@@ -18,14 +18,12 @@ Source: google/pprof, proto/profile.proto.
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
-from ..model import NO_MODULE, Clock, Module, Process
-from ..tree.shown_frames import Call
-from .json_pieces import text
-from .leaf_stacks import OF_ALL_CLOCKS, LeafStacks
-from .protobuf import message, packed, whole
+from ..model import Clock, Process
+from .profile_tables import ProfileTables, mapped
+from .protobuf import message, packed, whole, wholes
 from .request import ExportRequest
 from .time_rows import STATES, Int64s, TimeRows, gil_of, time_rows, wait_of
 
@@ -36,7 +34,6 @@ _TIME_NS, _DURATION_NS, _PERIOD_TYPE, _PERIOD, _COMMENT, _DEFAULT_TYPE = 9, 10, 
 _TYPE_OF = {Clock.CPU: "cpu", Clock.WALL: "wall", Clock.OFF_CPU: "off_cpu"}
 _NS = "nanoseconds"
 _FEW_SAMPLES = 1 << 12  # written at once
-_ADDR_MAX = (1 << 64) - 1
 
 
 def write(request: ExportRequest, file: BinaryIO) -> None:
@@ -57,8 +54,7 @@ def _pieces(request: ExportRequest) -> Iterator[bytes]:
     rate_hz = status.effective_rate_hz or status.rate_hz
     yield message(_PERIOD_TYPE, tables.value_type("cpu", _NS))
     yield whole(_PERIOD, round(1e9 / rate_hz) if rate_hz else 0)
-    begin_ns = request.between_ns[0] or request.profile.start_ns
-    yield whole(_TIME_NS, round(status.started_s * 1e9) + begin_ns - request.profile.start_ns)
+    yield whole(_TIME_NS, request.started_at_ns)
     yield whole(_DURATION_NS, request.duration_ns)
     names = [name for name, *_ in values]
     first = "samples" if request.counts_samples else _TYPE_OF[request.shown_clock]
@@ -120,27 +116,19 @@ def _samples(
                 + tables.label("gil", gil_of(lock))
             )
         whose = labels.get(thread_id, first)
-        found.append(message(_SAMPLE, stack + packed(2, numbers) + whose + what))
+        found.append(message(_SAMPLE, tables.encoded(stack) + packed(2, numbers) + whose + what))
         if len(found) == _FEW_SAMPLES:
             yield b"".join(found)
             found = []
     yield b"".join(found)
 
 
-class _Tables:
-    """Number what samples refer to, and write it."""
+class _Tables(ProfileTables):
+    """What samples refer to, written."""
 
     def __init__(self, request: ExportRequest) -> None:
-        self._profile, self._names = request.profile, request.names
-        self._leaves = LeafStacks(request, OF_ALL_CLOCKS)
-        self._stacks: dict[tuple[int, int], bytes | None] = {}  # by leaf: its locations
-        self._locations: dict[Call, int] = {}
-        self._functions: dict[tuple[int, int], int] = {}  # by id, and by the file of the line
-        self._strings = {"": 0}
-
-    def string(self, words: str) -> int:
-        """Return the number of a text."""
-        return self._strings.setdefault(text(words), len(self._strings))
+        super().__init__(request)
+        self._encoded: dict[tuple[int, ...], bytes] = {}  # by stack
 
     def value_type(self, name: str, unit: str) -> bytes:
         """Return a ValueType."""
@@ -152,60 +140,23 @@ class _Tables:
             return b""
         return message(3, whole(1, self.string(key)) + whole(2, self.string(words)))
 
-    def stack(self, node: int, sysno: int) -> bytes | None:
-        """Return the locations of a leaf, innermost first; None: it does not count."""
-        key = node, sysno
-        if key not in self._stacks:
-            calls = self._leaves.calls(node, sysno)
-            self._stacks[key] = None if calls is None else self._stack(calls)
-        return self._stacks[key]
-
-    def _stack(self, calls: list[Call]) -> bytes:
-        known = self._locations
-        return packed(1, [known.setdefault(call, len(known) + 1) for call in reversed(calls)])
+    def encoded(self, stack: tuple[int, ...]) -> bytes:
+        """Return the locations of a sample."""
+        if stack not in self._encoded:
+            self._encoded[stack] = packed(1, stack)
+        return self._encoded[stack]
 
     def pieces(self) -> Iterator[bytes]:
         """Return locations, functions, mappings and, last, strings."""
-        places = {address: self._leaves.code(address) for address, _ in self._locations}
-        modules = self._profile.modules
-        # Readers take the first one for the program, which is the first module of a process.
-        used = sorted({module_id for module_id, _ in places.values()} - {NO_MODULE})
-        mappings = {module_id: number for number, module_id in enumerate(used, 1)}
-        for (address, frames), number in self._locations.items():
-            module_id, addr = places[address]
-            mapping = mappings.get(module_id, 0)
-            lines = b"".join(
-                message(4, whole(1, self._function(function, file)) + whole(2, line))
-                for function, line, file in reversed(frames)
-            )
-            yield message(_LOCATION, whole(1, number) + whole(2, mapping) + whole(3, addr) + lines)
-        files = self._names.line_files
-        for (function_id, file), number in self._functions.items():
-            function = self._names.functions[function_id]
-            names = function.name, function.full_name or function.name, files[file] or function.file
-            yield message(
-                _FUNCTION, whole(1, number) + _wholes(2, [self.string(each) for each in names])
-            )
-        for module_id, number in mappings.items():
-            yield message(_MAPPING, whole(1, number) + self._mapping(modules[module_id]))
-        for words in self._strings:
+        for number, mapping, addr, lines, _ in self.locations():
+            places = b"".join(message(4, wholes(1, line)) for line in lines)
+            yield message(_LOCATION, wholes(1, (number, mapping, addr)) + places)
+        for function in self.functions():
+            yield message(_FUNCTION, wholes(1, function))
+        for number, module in self.mappings():
+            names = whole(5, self.string(module.path)) + whole(6, self.string(module.build_id))
+            # It has names, files, lines and inlined functions: a reader need not look for them.
+            has_all = b"".join(whole(each, 1) for each in (7, 8, 9, 10))
+            yield message(_MAPPING, wholes(1, (number, *mapped(module))) + names + has_all)
+        for words in self.strings:
             yield message(_STRING, words.encode())
-
-    def _function(self, function: int, file: int) -> int:
-        return self._functions.setdefault((function, file), len(self._functions) + 1)
-
-    def _mapping(self, module: Module) -> bytes:
-        """Return a Mapping. Its offset is that of files whose addresses are their offsets.
-
-        What is loaded where it was linked spans all addresses: readers take these as they are.
-        """
-        numbers = (module.start, module.end, max(0, module.start - module.load_bias))
-        fields = _wholes(2, numbers if module.load_bias else (0, _ADDR_MAX, 0))
-        names = whole(5, self.string(module.path)) + whole(6, self.string(module.build_id))
-        # It has names, files, lines and inlined functions: a reader need not look for them.
-        return fields + names + b"".join(whole(each, 1) for each in (7, 8, 9, 10))
-
-
-def _wholes(first: int, numbers: Iterable[int]) -> bytes:
-    """Return integers as fields one after the other."""
-    return b"".join(whole(field, number) for field, number in enumerate(numbers, first))

@@ -30,6 +30,11 @@ def whole(field: int, number: int) -> bytes:
     return varint(field << 3 | _VARINT) + varint(number) if number else b""
 
 
+def wholes(first: int, numbers: Iterable[int]) -> bytes:
+    """Encode integers as fields one after the other."""
+    return b"".join([whole(field, number) for field, number in enumerate(numbers, first)])
+
+
 def message(field: int, data: bytes) -> bytes:
     """Encode a field that is bytes, a text in UTF-8 or another message."""
     return varint(field << 3 | _BYTES) + varint(len(data)) + data

@@ -138,6 +138,12 @@ class ExportRequest:
         return max(0, end_ns - start_ns)
 
     @property
+    def started_at_ns(self) -> int:
+        """When what is counted began, nanoseconds since 1970; of a file that does not say it, 0."""
+        started_s, start_ns = self.status.started_s, self.profile.start_ns
+        return round(started_s * 1e9) + (self.between_ns[0] or start_ns) - start_ns
+
+    @property
     def program(self) -> str:
         """The program's name, without folders and arguments; "" if it is unknown."""
         command = self.status.command
