@@ -36,8 +36,8 @@ def push_options(command: _Command) -> _Command:
     return click.option(
         "--push",
         metavar="URL",
-        help="Send the recording to this Pyroscope, every 15 s. Headers, as for a token, are in"
-        f" {HEADERS} (NAME=VALUE,…).",
+        help="Send the recording to this Pyroscope, every 15 s, or to an OpenTelemetry collector:"
+        f" otlp+http://HOST:4318. Headers, as for a token, are in {HEADERS} (NAME=VALUE,…).",
     )(command)
 
 
@@ -47,7 +47,7 @@ def check_push(push: str | None, labels: tuple[str, ...]) -> str | None:
         if labels:
             raise UsageError("--label is for --push", "leave it out, or name a store")
         return None
-    from ..push.pyroscope import check_url
+    from ..push.store import check_url
 
     headers()
     return check_url(push)

@@ -5,7 +5,6 @@ No redirect is followed: a key goes nowhere but where it is meant for.
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import urllib.error
 import urllib.request
@@ -34,6 +33,7 @@ class Outcome(NamedTuple):
     fate: Fate
     why: str = ""
     after_s: float | None = None  # when to send it again, if the server says so
+    answer: bytes = b""  # of one that was taken
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -57,8 +57,7 @@ def post(url: str, body: bytes, headers: Mapping[str, str]) -> Outcome:
     try:
         request = urllib.request.Request(url, body, dict(headers), method="POST")
         with _OPENER.open(request, timeout=TIMEOUT_S) as answer:
-            _read(answer)
-        return Outcome(Fate.TAKEN)
+            return Outcome(Fate.TAKEN, answer=_read(answer))
     except urllib.error.HTTPError as error:
         with error:
             return _outcome_of(error.code, error.headers, _text(error))
@@ -70,9 +69,11 @@ def post(url: str, body: bytes, headers: Mapping[str, str]) -> Outcome:
         return Outcome(Fate.REFUSED, str(error))
 
 
-def _read(answer: IO[bytes]) -> None:
-    with contextlib.suppress(OSError, http.client.HTTPException):  # it has been taken
-        answer.read(_MOST_READ)
+def _read(answer: IO[bytes]) -> bytes:
+    try:
+        return answer.read(_MOST_READ)
+    except (OSError, http.client.HTTPException):  # it has been taken
+        return b""
 
 
 def _outcome_of(code: int, headers: Message, text: str) -> Outcome:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from .post import Fate, Outcome, post
-from .pyroscope import HEADERS, body_of, url_of
 from .spool import Spool
+from .store import store_of
 
 if TYPE_CHECKING:
     from ..recording.recording import Recording
@@ -27,7 +27,7 @@ class Pusher:
 
     Args:
         recording: still empty.
-        server: the address of the store.
+        server: the address of the store (``store.check_url``).
         labels: of all that is sent.
         headers: of each request, besides ours.
         say: called with what the user should know.
@@ -50,8 +50,9 @@ class Pusher:
         say: Callable[[str], None],
         segment_s: float = SEGMENT_S,
     ) -> None:
-        self._recording, self._server, self._labels = recording, server, labels
-        self._headers = {**HEADERS, **headers}
+        self._recording, self._server = recording, server
+        self._store = store_of(server, labels)
+        self._headers = {**self._store.headers, **headers}
         self._say, self._segment_ns = say, round(segment_s * 1e9)
         self._spool = Spool()
         self._cut_ns = 0  # up to there, since the start, all has been cut
@@ -102,7 +103,6 @@ class Pusher:
 
     def _cut(self, until_ns: int) -> None:
         """Put what was recorded since the last segment on disk."""
-        from ..export.pprof import write
         from ..export.request import ExportRequest
         from ..tree.selection import Selection, Span
 
@@ -114,7 +114,7 @@ class Pusher:
         self._cut_ns = until_ns
         file = io.BytesIO()
         try:
-            write(ExportRequest(self._recording, Selection(span=span)), file)
+            self._store.write(ExportRequest(self._recording, Selection(span=span)), file)
             self._spool.add(file.getvalue(), from_s, until_s)
         except OSError as error:
             self._tell(f"nothing more can wait in {self._spool.folder}: {error.strerror}")
@@ -138,12 +138,14 @@ class Pusher:
                 continue
             try:
                 with open(segment.path, "rb") as file:
-                    body = body_of(file.read())
+                    body = self._store.body(file.read())
             except OSError:  # somebody has removed it
                 self._spool.remove(segment)
                 continue
-            url = url_of(self._server, self._labels, segment.from_s, segment.until_s)
+            url = self._store.url(segment.from_s, segment.until_s)
             outcome = post(url, body, self._headers)
+            if outcome.fate is Fate.TAKEN and (why := self._store.complaint(outcome.answer)):
+                outcome = Outcome(Fate.REFUSED, why)
             if outcome.fate is not Fate.LATER:
                 self._count(outcome)
                 self._spool.remove(segment)

@@ -6,11 +6,13 @@ Source: grafana.com/docs/pyroscope, Server HTTP API.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from urllib.parse import urlencode, urlsplit
+from typing import BinaryIO
+from urllib.parse import urlencode
 
 import orjson
 
-from ..errors import UsageError
+from ..export.pprof import write
+from ..export.request import ExportRequest
 from .labels import SERVICE
 
 _BOUNDARY = "flametap-7f1c3a9e55d24b60"
@@ -19,52 +21,50 @@ _TYPES = {
     "wall": {"units": "nanoseconds", "display-name": "wall"},
     "off_cpu": {"units": "nanoseconds", "display-name": "off_cpu"},
 }
-HEADERS = {"Content-Type": f"multipart/form-data; boundary={_BOUNDARY}"}
 
 
-def check_url(url: str) -> str:
-    """Return the address of a server without what we add. Raises UsageError."""
-    try:
-        parts = urlsplit(url)
-        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and url.isascii()
-        is_address = is_address and (parts.port is None or parts.port > 0)
-    except ValueError:  # of the port, or a bracket
-        is_address = False
-    if not is_address or ".." in (parts.hostname or ""):
-        raise UsageError(f"--push {url} is no address", "as in --push https://pyroscope:4040")
-    if parts.username is not None or parts.password is not None:
-        raise UsageError(
-            "--push has a user or a password in its address", "send a header: FLAMETAP_PUSH_HEADERS"
+class Pyroscope:
+    """A server of Pyroscope; see ``store.Store``."""
+
+    headers: Mapping[str, str] = {"Content-Type": f"multipart/form-data; boundary={_BOUNDARY}"}
+
+    def __init__(self, server: str, labels: Mapping[str, str]) -> None:
+        self._server, self._labels = server.removesuffix("/ingest"), labels
+
+    def write(self, request: ExportRequest, file: BinaryIO) -> None:
+        """Write a segment as pprof."""
+        write(request, file)
+
+    def url(self, from_s: float, until_s: float) -> str:
+        """Return where a segment goes."""
+        labels = self._labels
+        others = ",".join(f"{name}={value}" for name, value in labels.items() if name != SERVICE)
+        query = {
+            "name": f"{labels[SERVICE]}{{{others}}}",
+            "from": f"{from_s:.0f}",
+            "until": f"{until_s:.0f}",
+            "format": "pprof",
+            "spyName": "flametap",
+        }
+        return f"{self._server}/ingest?{urlencode(query)}"
+
+    def body(self, segment: bytes) -> bytes:
+        """Return a segment as a form."""
+        types = {
+            name: {**facts, "aggregation": "sum", "sampled": False}
+            for name, facts in _TYPES.items()
+        }
+        parts = (
+            ("profile", "profile.pprof", segment),
+            ("sample_type_config", "sample_type_config.json", orjson.dumps(types)),
         )
-    if parts.query or parts.fragment:
-        raise UsageError(f"--push {url} has a query", "labels are --label NAME=VALUE")
-    return url.rstrip("/").removesuffix("/ingest")
+        pieces: list[bytes] = []
+        for name, file, data in parts:
+            names = f'name="{name}"; filename="{file}"'
+            head = f"--{_BOUNDARY}\r\nContent-Disposition: form-data; {names}\r\n\r\n"
+            pieces += [head.encode(), data, b"\r\n"]
+        return b"".join((*pieces, f"--{_BOUNDARY}--\r\n".encode()))
 
-
-def url_of(server: str, labels: Mapping[str, str], from_s: float, until_s: float) -> str:
-    """Return where a segment goes."""
-    others = ",".join(f"{name}={value}" for name, value in labels.items() if name != SERVICE)
-    query = {
-        "name": f"{labels[SERVICE]}{{{others}}}",
-        "from": f"{from_s:.0f}",
-        "until": f"{until_s:.0f}",
-        "format": "pprof",
-        "spyName": "flametap",
-    }
-    return f"{server}/ingest?{urlencode(query)}"
-
-
-def body_of(profile: bytes) -> bytes:
-    """Return a profile (pprof, gzip) as a form."""
-    types = {
-        name: {**facts, "aggregation": "sum", "sampled": False} for name, facts in _TYPES.items()
-    }
-    parts = (
-        ("profile", "profile.pprof", profile),
-        ("sample_type_config", "sample_type_config.json", orjson.dumps(types)),
-    )
-    pieces: list[bytes] = []
-    for name, file, data in parts:
-        head = f'--{_BOUNDARY}\r\nContent-Disposition: form-data; name="{name}"; filename="{file}"'
-        pieces += [f"{head}\r\n\r\n".encode(), data, b"\r\n"]
-    return b"".join((*pieces, f"--{_BOUNDARY}--\r\n".encode()))
+    def complaint(self, answer: bytes) -> str:
+        """Return nothing: what it does not take has another status."""
+        return ""

@@ -10,6 +10,7 @@ import pytest
 import cli
 from flametap.model import Clock
 from flametap.push.pusher import Pusher
+from otlp_file import OtlpFile
 from pprof_file import PprofFile
 from profile_store import Answer, Store, profile_store
 from recording import capturing
@@ -67,6 +68,31 @@ def test_segments_are_all_of_the_recording(start: Start, answers: list[Answer]) 
     target.finish()
 
 
+def test_collector_gets_all_of_the_recording(start: Start) -> None:
+    target = start("ratio")
+    with profile_store((503, {"Retry-After": "0"})) as store:
+        with capturing(target.pid) as capture:
+            labels = {"service_name": "ratio", "host": "web7"}
+            pusher = Pusher(
+                *(capture.recording, f"otlp+{store.url}", labels, {}, lambda _: None),
+                segment_s=SEGMENT_S,
+            )
+            pusher.start()
+            wait_until(lambda: len(store.profiles) >= 2, "two segments")
+        told = pusher.finish()
+        files = [OtlpFile(each) for each in store.profiles]
+    assert told == [f"pushed {len(files)} segments to otlp+{store.url}"]
+    assert set(store.paths) == {"/v1development/profiles"}
+    for clock in Clock:
+        sent_ns = sum(each.sums(clock.value.replace("-", "_")).total() for each in files)
+        assert sent_ns == pytest.approx(capture.profile.total_ns(clock), rel=1e-3)
+    assert {each.resource["service.name"] for each in files} == {"ratio"}
+    samples = [sample for each in files for sample in each.samples["cpu"]]
+    assert {"heavy", "light"} <= {name for each in samples for name in each.stack}
+    assert {each.attributes["process.pid"] for each in samples} == {target.pid}
+    target.finish()
+
+
 def test_command_pushes_and_writes_no_file(start: Start, tmp_path: Path) -> None:
     target = start("ratio")
     with profile_store() as store:
@@ -93,6 +119,12 @@ def test_store_that_never_takes_any_is_said(start: Start) -> None:
         result = cli.run("record", target.pid, "-d", 1, "-r", 250, "--push", store.url)
     assert result.exit_code == 0
     assert "1 segments were refused (HTTP 400)" in result.stderr
+    with profile_store() as store:
+        # ExportProfilesServiceResponse, partial_success: one profile was rejected, "too old"
+        store.says = b"\x0a\x0b\x08\x01\x12\x07too old"
+        result = cli.run("record", target.pid, "-d", 1, "-r", 250, "--push", f"otlp+{store.url}")
+    assert result.exit_code == 0
+    assert "1 segments were refused (too old)" in result.stderr
     target.finish()
 
 
@@ -102,6 +134,7 @@ def test_store_that_never_takes_any_is_said(start: Start) -> None:
         ("ftp://x", (), "--push ftp://x is no address"),
         ("http://", (), "--push http:// is no address"),
         ("http://x/?a=b", (), "has a query"),
+        ("otlp+grpc://x", (), "--push otlp+grpc://x is no address"),
         ("http://x", ("--label", "1=2"), "--label 1=2 is not NAME=VALUE"),
     ],
 )

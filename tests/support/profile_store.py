@@ -1,4 +1,4 @@
-"""A profile store as Pyroscope's: it keeps what is posted, and answers as it is told."""
+"""A profile store as Pyroscope's, or a collector: it keeps what it gets, answers as it is told."""
 
 from __future__ import annotations
 
@@ -25,7 +25,19 @@ class Store:
     profiles: list[bytes] = field(default_factory=list)
     queries: list[dict[str, str]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
     n_requests: int = 0
+    says: bytes = b""  # to what it takes
+
+
+def _in_form(content_type: str, body: bytes) -> bytes:
+    """Return the first file of a form."""
+    head = f"Content-Type: {content_type}\r\n\r\n".encode()
+    parts = email.message_from_bytes(head + body).get_payload()
+    assert isinstance(parts, list)
+    profile = parts[0].get_payload(decode=True)  # type: ignore[union-attr]
+    assert isinstance(profile, bytes)
+    return profile
 
 
 @contextmanager
@@ -45,20 +57,21 @@ def profile_store(*answers: Answer) -> Iterator[Store]:
                 return  # without an answer
             assert not isinstance(answer, str)
             if answer[0] < 300:
-                head = f"Content-Type: {self.headers['Content-Type']}\r\n\r\n".encode()
-                parts = email.message_from_bytes(head + body).get_payload()
-                assert isinstance(parts, list)
-                profile = parts[0].get_payload(decode=True)  # type: ignore[union-attr]
-                assert isinstance(profile, bytes)
-                store.profiles.append(profile)
+                is_form = self.headers["Content-Type"].startswith("multipart/")
+                store.profiles.append(
+                    _in_form(self.headers["Content-Type"], body) if is_form else body
+                )
+                store.paths.append(urlsplit(self.path).path)
                 query = parse_qs(urlsplit(self.path).query)
                 store.queries.append({name: values[0] for name, values in query.items()})
                 store.headers.append(dict(self.headers.items()))
             self.send_response(answer[0])
             for name, value in answer[1].items():
                 self.send_header(name, value)
-            self.send_header("Content-Length", "0")
+            said = store.says if answer[0] < 300 else b""
+            self.send_header("Content-Length", str(len(said)))
             self.end_headers()
+            self.wfile.write(said)
 
         def log_message(self, format: str, *arguments: object) -> None:
             pass

@@ -100,7 +100,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # What other profilers recorded.
     "foreign": (*("errors", "model", "recording", "recording.names", "recording.profile", "wire"),),
     # Recordings that are sent to a store while they are made.
-    "push": ("errors", "export", "linux", "recording", "tree"),
+    "push": ("errors", "export", "foreign", "linux", "model", "recording", "tree", "version"),
     # Recordings that are made elsewhere.
     "remote": (
         *("capture", "errors", "linux", "model", "recording", "recording.merge"),

@@ -9,8 +9,8 @@ import pytest
 
 from flametap.push.labels import labels_of
 from flametap.push.post import Fate, post
-from flametap.push.pyroscope import url_of
 from flametap.push.spool import Spool
+from flametap.push.store import store_of
 from profile_store import Answer, profile_store
 
 BODY = {"Content-Type": "multipart/form-data; boundary=x"}
@@ -52,8 +52,10 @@ def test_labels_come_from_the_user_the_program_and_the_machine() -> None:
 
 
 def test_name_has_the_labels() -> None:
-    url = url_of("http://x", {"service_name": "shop", "env": "a b"}, 1.4, 3.6)
-    assert url.startswith("http://x/ingest?name=shop%7Benv%3Da+b%7D&from=1&until=4&format=pprof")
+    store = store_of("http://x", {"service_name": "shop", "env": "a b"})
+    assert store.url(1.4, 3.6).startswith(
+        "http://x/ingest?name=shop%7Benv%3Da+b%7D&from=1&until=4&format=pprof"
+    )
 
 
 def test_spool_keeps_the_newest() -> None:
