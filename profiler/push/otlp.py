@@ -125,7 +125,7 @@ def _profile(request: ExportRequest, name: str, tables: _Dictionary, samples: by
             samples,
             varint(3 << 3 | _FIXED_64) + struct.pack("<Q", request.started_at_ns),
             whole(4, request.duration_ns),
-            message(5, wholes(1, (tables.string("cpu"), tables.string(_NS)))),
+            message(5, wholes(1, (tables.string(name), tables.string(_NS)))),
             whole(6, round(1e9 / rate_hz) if rate_hz else 0),
             message(7, os.urandom(16)),
             packed(11, [tables.attribute("pprof.profile.comment", notes)]),

@@ -76,7 +76,7 @@ class OtlpFile:
         words = list(map(str, self.dictionary.string_table))
         assert words[profile.sample_type.unit_strindex] == "nanoseconds"
         assert len(profile.profile_id) == 16
-        return words[profile.sample_type.type_strindex]
+        return str(words[profile.sample_type.type_strindex])
 
     def _samples(self, profile: Any) -> list[OtlpSample]:
         tables = self.dictionary
