@@ -146,6 +146,32 @@ class Keeper:
                 )
 
 
+class Kept:
+    """A recording that may be kept in a file while it is made.
+
+    Attributes:
+        recording: it.
+        keeper: of the file; None without one.
+    """
+
+    recording: Recording
+    keeper: Keeper | None = None
+
+    def keep_in(self, file: BinaryIO, path: str, *, with_sources: bool = True) -> None:
+        """Keep the recording in a file. To be called before it begins.
+
+        Args:
+            file: open for writing, empty; closed by ``close`` at the latest.
+            path: its name, for messages.
+            with_sources: False leaves out source texts, and the arguments of the program.
+        """
+        self.keeper = Keeper(file, path, self.recording, with_sources=with_sources)
+
+    def keep_last(self, folder: str, keep_s: float, *, with_sources: bool = True) -> None:
+        """Keep only the last ``keep_s`` seconds, in a folder; see ``keep_in``."""
+        self.keeper = RollingKeeper(folder, keep_s, self.recording, with_sources=with_sources)
+
+
 class RollingKeeper(Keeper):
     """Keeps the last part of a recording, of which copies are made.
 

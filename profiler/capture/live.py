@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import BinaryIO
 
 from ..analysis.views import views_of
 from ..errors import FlametapError, UsageError
@@ -35,7 +34,7 @@ from .capture_options import CaptureOptions
 from .exit_status import ExitStatus
 from .group import Group
 from .intake import LATER_S
-from .keeper import KEPT_S, Keeper, RollingKeeper
+from .keeper import KEPT_S, Kept
 from .kernel_check import Comparison
 from .limits import check_sampling
 from .pauses import Pauses
@@ -49,7 +48,7 @@ DOUBT_LOOK_S = 0.02  # … and while one seems to have ended
 GATHER_S = 0.04  # processes whose readings are so close are read together
 
 
-class Capture:
+class Capture(Kept):
     """One recording: ``start``, then ``wait`` or ``stop``, then ``close``.
 
     Args:
@@ -84,7 +83,6 @@ class Capture:
         self.symbolizers = shared.symbolizers
         self._group = Group(pid, shared, self.options, injector, nursery)
         self._pauses = Pauses()
-        self.keeper: Keeper | None = None
         self._state = "attaching"
         self._started_s = 0.0  # time.time()
         self._ended = threading.Event()
@@ -121,20 +119,6 @@ class Capture:
         return self._group.main.session
 
     # ------------------------------------------------------------------ life
-
-    def keep_in(self, file: BinaryIO, path: str, *, with_sources: bool = True) -> None:
-        """Keep the recording in a file while it is made. To be called before ``start``.
-
-        Args:
-            file: open for writing, empty; closed by ``close`` at the latest.
-            path: its name, for messages.
-            with_sources: False leaves out source texts, and the arguments of the program.
-        """
-        self.keeper = Keeper(file, path, self.recording, with_sources=with_sources)
-
-    def keep_last(self, folder: str, keep_s: float, *, with_sources: bool = True) -> None:
-        """Keep only the last ``keep_s`` seconds, in a folder; see ``keep_in``."""
-        self.keeper = RollingKeeper(folder, keep_s, self.recording, with_sources=with_sources)
 
     def start(self, on_sampling: Callable[[], None] = lambda: None) -> None:
         """Attach and begin to sample.

@@ -6,8 +6,9 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any
 
+from ..capture.keeper import Kept
 from ..errors import (
     AttachFailedError,
     CannotAttachError,
@@ -27,9 +28,6 @@ from .link import Link
 from .messages import OFFSET, LineError, Message
 from .offset import Offset
 
-if TYPE_CHECKING:
-    from ..capture.keeper import Keeper
-
 ANSWER_S = 10.0
 ATTACH_S = 120.0  # as long as an attach may take on a busy machine, and a login
 LOOK_S = 0.2
@@ -44,7 +42,7 @@ BY_CODE = {
 }
 
 
-class FarCapture:
+class FarCapture(Kept):
     """See the module; its methods are those of ``capture.live.Capture``.
 
     Args:
@@ -60,7 +58,6 @@ class FarCapture:
         host: where it runs.
         recording: what has come so far.
         profile: its threads, modules, stacks and intervals.
-        keeper: of the file that it is kept in here.
         boot: the start of the machine where it runs.
         offset: between the clocks there and here.
         error: why it ended early; None if it did not.
@@ -80,7 +77,6 @@ class FarCapture:
         self._growing = Growing(f"'{via}'", self._completed)
         self.recording = self._growing.recording
         self.profile = self.recording.profile
-        self.keeper: Keeper | None = None
         self.error: FlametapError | None = None
         self.exit_status = None
         self._failure: FlametapError | None = None
@@ -113,18 +109,6 @@ class FarCapture:
         self.program = str(self._targets.get("program", ""))
 
     # ------------------------------------------------------------------ life
-
-    def keep_in(self, file: BinaryIO, path: str, *, with_sources: bool = True) -> None:
-        """Keep the recording in a file here while it comes."""
-        from ..capture.keeper import Keeper
-
-        self.keeper = Keeper(file, path, self.recording, with_sources=with_sources)
-
-    def keep_last(self, folder: str, keep_s: float, *, with_sources: bool = True) -> None:
-        """Keep only the last ``keep_s`` seconds, in a folder."""
-        from ..capture.keeper import RollingKeeper
-
-        self.keeper = RollingKeeper(folder, keep_s, self.recording, with_sources=with_sources)
 
     def measure_clock(self) -> None:
         """Ask for the time there, until some answers have come."""

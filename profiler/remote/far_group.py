@@ -6,8 +6,9 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any
 
+from ..capture.keeper import Kept
 from ..errors import FlametapError
 from ..linux.boot import boot_id
 from ..model import ChildProcess, Process, Status
@@ -16,13 +17,10 @@ from ..recording.merge.joined import Joined
 from .far_capture import FarCapture
 from .offset import Offset
 
-if TYPE_CHECKING:
-    from ..capture.keeper import Keeper
-
 STEP_S = 0.1
 
 
-class FarGroup:
+class FarGroup(Kept):
     """See the module; its methods are those of ``FarCapture``.
 
     Args:
@@ -36,7 +34,6 @@ class FarGroup:
         host: where it runs.
         recording: what has come so far, of all.
         profile: its threads, modules, stacks and intervals.
-        keeper: of the file that it is kept in here.
     """
 
     def __init__(
@@ -57,7 +54,6 @@ class FarGroup:
         )
         self.recording = self._joined.recording
         self.profile = self.recording.profile
-        self.keeper: Keeper | None = None
         self._is_closing = threading.Event()
         self._pump = threading.Thread(target=self._run, name="flametap-join", daemon=True)
 
@@ -68,18 +64,6 @@ class FarGroup:
         return next(iter([*self._errors, *ended]), None)
 
     # ------------------------------------------------------------------ life
-
-    def keep_in(self, file: BinaryIO, path: str, *, with_sources: bool = True) -> None:
-        """Keep the recording in a file here while it comes."""
-        from ..capture.keeper import Keeper
-
-        self.keeper = Keeper(file, path, self.recording, with_sources=with_sources)
-
-    def keep_last(self, folder: str, keep_s: float, *, with_sources: bool = True) -> None:
-        """Keep only the last ``keep_s`` seconds, in a folder."""
-        from ..capture.keeper import RollingKeeper
-
-        self.keeper = RollingKeeper(folder, keep_s, self.recording, with_sources=with_sources)
 
     def start(self, on_sampling: Callable[[], None] = lambda: None) -> None:
         """Let all begin, at once. Raises FlametapError if none does."""
