@@ -290,6 +290,10 @@ class ChildProcess:
     cpu_ns: int  # of all its threads
 
 
+LOOKS = "looks"
+"""``Status.engine`` where all threads are looked at at a fixed rate: on a device."""
+
+
 @dataclass
 class Status:
     """The state of a recording, for the page and the progress line."""
@@ -300,7 +304,7 @@ class Status:
     program: str = ""  # what the command runs: its program, or the script of an interpreter
     started_s: float = 0.0  # the time of day: seconds since 1970; 0 if not known
     reason: str = ""  # why it ended
-    engine: str = ""  # "cpu-timers" or "rounds": what decides when running threads are sampled
+    engine: str = ""  # "cpu-timers", "rounds" or LOOKS: what decides when threads are sampled
     rate_hz: float = 0.0  # samples asked for in a second of each thread's CPU time
     look_rate_hz: float = 0.0  # looks a second at each sleeping thread
     effective_rate_hz: float = 0.0  # samples taken in a second of CPU time

@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from ..capture.live import Capture
+    from ..device.device_capture import DeviceCapture
     from ..remote.far_capture import FarCapture
     from ..remote.far_group import FarGroup
 
-    AnyCapture: TypeAlias = Capture | FarCapture | FarGroup
+    AnyCapture: TypeAlias = Capture | DeviceCapture | FarCapture | FarGroup
 
 VIA = "--via"
 PRINTING = ("ps", "doctor", "dump")  # they run there as they are

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..model import Status
+from ..model import LOOKS, Status
 from .figures import counted, short_time, three_digits
 
 
@@ -77,6 +77,10 @@ class Certificate:
 
     def lines(self) -> list[str]:
         """Format the cost as two lines of text: time and memory, then signals and system calls."""
+        if self.engine == LOOKS:
+            return ["cost: not known, as a device does not tell it"]
+        if self.engine == LOOKS:
+            return ["cost: not known, as a device does not tell it"]
         took = f"cost: {self.core_share:.2%} of a core in the process"
         if self.once_cpu_ns:
             took += f" (and {short_time(self.once_cpu_ns)} once, at its beginning)"

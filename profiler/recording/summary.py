@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..model import Clock, ManagedVerdict, Status, ThreadInfo, Verdict
+from ..model import LOOKS, Clock, ManagedVerdict, Status, ThreadInfo, Verdict
 from ..wire.counters import SKIPS, losses, skips
 from .figures import counted, duration
 from .programs import program_line
@@ -72,6 +72,8 @@ def summary_of(
         return [f"{samples}from a file of another profiler: {status.source}"]
     # CPU shares rest on the samples of running threads only.
     ran = min(status.counters.get("signals_handled", 0), status.samples)
+    if status.engine == LOOKS:
+        ran = status.samples
     lines = [
         f"recorded {duration(status.recorded_ns / 1e9)} of {counted(len(threads), 'thread')}: "
         f"{duration(cpu_ns / 1e9)} of CPU time in {counted(ran, 'sample')}"

@@ -33,6 +33,7 @@ _COMMANDS: dict[str, list[str]] = {
     "i386": ["gcc", *_C, "-m32"],
     "musl": ["musl-gcc", *_C],
     "exported": ["gcc", *_C, "-rdynamic"],
+    "frame-pointers": ["gcc", *_C, "-fno-omit-frame-pointer"],
     "shared": ["gcc", *_C, "-shared", "-fPIC"],
     "shared-no-frames-at-all": ["gcc", *_C, *_NO_EH_FRAME, "-shared", "-fPIC"],
     "tsan": ["gcc", *_C, "-g", "-fsanitize=thread"],

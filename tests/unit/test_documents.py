@@ -32,6 +32,7 @@ ROOMS = [
     for name in (
         "analysis",
         "code",
+        "device",
         "export",
         "foreign",
         "locks",
@@ -70,7 +71,8 @@ def test_make_targets_exist(name: str) -> None:
 @pytest.mark.parametrize("room", ROOMS)
 def test_each_file_is_in_the_readme_of_its_folder(room: str) -> None:
     listed = re.findall(r"^\| (`[^|]*`) \|", (ROOT / room / "README.md").read_text("utf-8"), re.M)
-    names = [name for cell in listed for name in re.findall(r"`(\w+)`", cell)]
+    names = [name for cell in listed for name in re.findall(r"`([\w.]+)`", cell)]
     files = {path.stem for path in (ROOT / room).glob("*.py")} - {"__init__"}
+    files |= {path.name for kind in ("js", "c") for path in (ROOT / room).glob(f"*.{kind}")}
     assert set(names) == files
     assert len(names) == len(files)

@@ -106,6 +106,10 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         *("capture", "errors", "linux", "model", "recording", "recording.merge"),
         *("symbols.locate", "version"),
     ),
+    "device": (
+        *("capture", "errors", "model", "recording", "recording.names", "recording.profile"),
+        *("symbols", "symbols.names", "symbols.object", "wire"),
+    ),
     # What people see.
     "export": (
         *("analysis", "code", "errors", "linux", "locks", "model", "recording.profile"),
@@ -118,10 +122,21 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "cli": (
         *("analysis", "capture", "code", "errors", "export", "inject", "linux", "locks"),
         *("model", "recording", "safety", "symbols.interpreters", "symbols.jit"),
-        *("push", "remote", "symbols.locate", "tree", "wire"),
+        *("device", "push", "remote", "symbols.locate", "tree", "wire"),
     ),
     "cli.commands": (
-        *("agent", "analysis", "capture", "cli", "errors", "export", "foreign", "linux", "locks"),
+        *(
+            "agent",
+            "analysis",
+            "capture",
+            "cli",
+            "device",
+            "errors",
+            "export",
+            "foreign",
+            "linux",
+            "locks",
+        ),
         "model",
         *(
             "recording.profile",
@@ -156,13 +171,14 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
 }
 # Third-party packages → the only packages that import them.
 BELONGS_TO: dict[str, tuple[str, ...]] = {
-    "frida": ("inject.frida",),
+    "frida": ("inject.frida", "device"),
     "flask": ("web",),
     "werkzeug": ("web",),
     "jinja2": ("export.bundle",),
     "click": ("cli",),
     "zstandard": ("export.compression", "foreign.unpacked", "recording"),
     "numpy": (
+        "device",
         "wire",
         "recording",
         "symbols",
@@ -276,7 +292,7 @@ def test_module_imports_only_lower_floors(module: str) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("import frida", "only inject.frida may import frida"),
+        ("import frida", "only inject.frida, device may import frida"),
         ("from web.app import create_app", "web is a folder, the import name is flametap.web"),
         ("def late():\n    from ..linux import procfs", "wire.new may not import linux.procfs"),
         ("from flametap.web import app", "wire.new may not import web.app"),

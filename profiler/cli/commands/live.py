@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...device.connect import Where
 from ...linux import heaps
-from .. import browser, far, start
+from .. import browser, device, far, start
 from ..attach_options import AttachOptions
 from ..containers import Containers, container_options
+from ..device import device_options
 from ..frame_options import FrameOptions, gil_option
 from ..keeping import keeping_for_page
 from ..options import (
@@ -68,6 +70,7 @@ EXPOSED = (
 @no_sources_option
 @children_option
 @via_option
+@device_options
 @sampling_options
 @verify_option
 @verbosity_options
@@ -76,6 +79,7 @@ def live(
     pid_option: int | None,
     pattern: re.Pattern[str] | None,
     containers: Containers,
+    where: Where,
     duration: float | None,
     outputs: tuple[str, ...],
     formats: tuple[str, ...],
@@ -97,13 +101,17 @@ def live(
     heaps.keep_small()
     progress = Progress(quiet=quiet)
     how = containers.followed(how)
+    is_here = not (how.via or where)
     targets = (
-        [] if how.via else find_targets(words, pid_option, pattern, progress, containers=containers)
+        find_targets(words, pid_option, pattern, progress, containers=containers) if is_here else []
     )
     target = targets[0] if targets else 0  # 0: it is elsewhere
     with Interrupts() as interrupts:
         prepared: contextlib.AbstractContextManager[AnyCapture]
-        if how.via:
+        if where:
+            device.refuse(where, how.via, pattern, containers)
+            prepared = device.prepared(where, words, pid_option, how, progress)
+        elif how.via:
             prepared = far.prepared(
                 *(words, pid_option, pattern, how, progress),
                 duration_s=duration,
@@ -141,7 +149,8 @@ def live(
                     print_line(server.url)
                     with nullcontext() if no_open else browser.showing(server.form, progress):
                         by = " and ".join(f"'{each}'" for each in how.via)
-                        place = f"{capture.pid} by {by}" if how.via else capture.pid
+                        by = by or (f"{where}" if where else "")
+                        place = f"{capture.pid} by {by}" if by else capture.pid
                         progress.say(f"live: {capture.command} ({place}); Ctrl-C ends it")
                         watch(capture, interrupts, progress, duration)
                         shown = FrameOptions(only_gil=only_gil)

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ...device.connect import Where
 from ...errors import FlametapError, NoSamplesError, TargetDiedError, UsageError
 from ...model import Clock
-from .. import far, start
+from .. import device, far, start
 from ..attach_options import AttachOptions
 from ..containers import Containers, container_options
+from ..device import device_options
 from ..keeping import SaveRequests, is_kept, keeping
 from ..option_values import by, parse_duration_s
 from ..options import (
@@ -103,6 +105,7 @@ class WithProgram(click.Command):
 @push_options
 @children_option
 @via_option
+@device_options
 @sampling_options
 @verify_option
 @verbosity_options
@@ -113,6 +116,7 @@ def record(
     pid_option: int | None,
     pattern: re.Pattern[str] | None,
     containers: Containers,
+    where: Where,
     duration: float | None,
     outputs: tuple[str, ...],
     formats: tuple[str, ...],
@@ -161,6 +165,13 @@ def record(
     how = containers.followed(how)
     if command and (named or pid_option is not None or pattern or containers):
         raise UsageError("both a process and a command are named", "name one of them")
+    if where:
+        device.refuse(where, command or how.via, pattern, containers)
+
+        def on_device(_: Interrupts) -> contextlib.AbstractContextManager[AnyCapture]:
+            return device.prepared(where, named, pid_option, how, progress)
+
+        return _record_processes(on_device, None, duration, planned, what, how, progress)
     if how.via:
         if command:
             raise UsageError("with --via, a command cannot be started", "name a process there")
