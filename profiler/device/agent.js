@@ -137,8 +137,9 @@ function lookOnce() {
     }
   }
   const tookUs = walker.nowUs().toNumber() - beganUs;
-  // Never more than half of the time.
-  timer = setTimeout(lookOnce, Math.max(periodUs - tookUs, tookUs) / 1000);
+  // At random distances, so that no work of the program is in step with us. Never more than half of the time.
+  const untilNextUs = periodUs * (0.5 + Math.random());
+  timer = setTimeout(lookOnce, Math.max(untilNextUs - tookUs, tookUs) / 1000);
 }
 
 function takeLook(beganUs) {

@@ -86,6 +86,8 @@ class Batches:
         traces: list[Trace] = []
         rows = []
         for tid, state, is_whole, frames in look.threads:
+            if not len(frames):
+                continue  # its next look stands for this time, too
             before_ns, self._seen_ns[tid] = self._seen_ns.get(tid), now_ns
             if before_ns is None or now_ns <= before_ns:
                 continue

@@ -25,6 +25,7 @@ from .names import DeviceNames
 
 LEAST_HZ, MOST_HZ = 1.0, 100.0
 FIRST_S = 30.0  # until the first look
+SILENT_S = 20.0  # between two
 MAX_WAITING = 1 << 10  # looks that came, and were not read
 _KNOWS_LESS = (
     "a device tells no CPU time and no cause of a wait: CPU time is the time in which a thread was"
@@ -171,16 +172,23 @@ class DeviceCapture(Kept):
             self._lost += 1
 
     def _detached(self, reason: str) -> None:
-        if reason in ("the connection to the device is lost", "the device is gone"):
-            self._say(f"{reason}; what was recorded is kept")
-        self._finish(reason)
+        if not self._ended.is_set():
+            self._finish(reason)
 
     def _run(self) -> None:
-        kept_s = 0.0
+        kept_s, heard_s = 0.0, time.monotonic()
         while True:
-            entry = self._messages.get()
+            try:
+                entry = self._messages.get(timeout=1.0)
+            except queue.Empty:
+                if self._state != "recording":
+                    heard_s = time.monotonic()
+                elif time.monotonic() > heard_s + SILENT_S:
+                    self._detached(f"the device has sent nothing for {SILENT_S:.0f} s")
+                continue
             if entry is None:
                 return
+            heard_s = time.monotonic()
             if self._ended.is_set():
                 continue
             try:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import queue
+import threading
 from collections.abc import Callable, Sequence
 from importlib import resources
 from typing import Any
@@ -11,6 +13,7 @@ from ..errors import AttachFailedError
 from .connect import Where, explained
 
 MAX_LOOK_BYTES = 1 << 22
+ANSWER_S = 10.0
 # Why Frida's session has ended → what the user is told.
 REASONS = {
     "process-terminated": "the process has exited",
@@ -49,7 +52,7 @@ class FarAgent:
     ) -> None:
         self._take, self._on_end, self._where = take, on_end, where
         self._device = device  # a connection lives as long as it
-        self._has_ended = False
+        self._has_ended = self._is_silent = False
         try:
             self._session = device.attach(pid)
         except Exception as error:
@@ -77,23 +80,24 @@ class FarAgent:
 
     def set_period(self, period_us: int) -> None:
         """Look at another rate."""
-        self._script.exports_sync.set_period(period_us)
+        self._within(lambda: self._script.exports_sync.set_period(period_us))
 
     def set_paused(self, *, paused: bool) -> None:
         """Look no more, or again."""
-        self._script.exports_sync.set_paused(paused)
+        self._within(lambda: self._script.exports_sync.set_paused(paused))
 
     def read(self, address: int, size: int) -> bytes:
         """Return memory of the process; nothing if it cannot be read."""
         try:
-            found = self._script.exports_sync.read(hex(address), size)
+            found = self._within(lambda: self._script.exports_sync.read(hex(address), size))
         except Exception:  # the device is gone, or says nonsense
             return b""
         return found if isinstance(found, bytes) else b""
 
     def names(self, addresses: Sequence[int]) -> list[Any]:
         """Return name, file and line of each runtime_addr, as the device knows them."""
-        found = self._script.exports_sync.names([hex(each) for each in addresses])
+        words = [hex(each) for each in addresses]
+        found = self._within(lambda: self._script.exports_sync.names(words))
         return found if isinstance(found, list) else []
 
     def end(self) -> None:
@@ -103,9 +107,31 @@ class FarAgent:
         self._has_ended = True
         for step in (self._script.exports_sync.end, self._script.unload, self._session.detach):
             try:
-                step()
+                self._within(step)
             except Exception:
                 continue
+
+    def _within(self, call: Callable[[], Any]) -> Any:
+        """Return what a call returns. Raises TimeoutError: the line is dead; then all others do."""
+        if self._is_silent:
+            raise TimeoutError("the device does not answer")
+        answers: queue.SimpleQueue[tuple[Any, Exception | None]] = queue.SimpleQueue()
+
+        def run() -> None:
+            try:
+                answers.put((call(), None))
+            except Exception as error:
+                answers.put((None, error))
+
+        threading.Thread(target=run, name="flametap-ask", daemon=True).start()
+        try:
+            found, error = answers.get(timeout=ANSWER_S)
+        except queue.Empty:
+            self._is_silent = True
+            raise TimeoutError("the device does not answer") from None
+        if error is not None:
+            raise error
+        return found
 
     def _arrived(self, message: Any, data: bytes | None) -> None:
         if not isinstance(message, dict) or len(data or b"") > MAX_LOOK_BYTES:
@@ -127,7 +153,7 @@ class FarAgent:
 
 def source(name: str) -> str:
     """Return a part of the agent, as text."""
-    return resources.files(__package__).joinpath(name).read_text()
+    return resources.files("flametap.device").joinpath(name).read_text()
 
 
 def period_us(rate_hz: float) -> int:

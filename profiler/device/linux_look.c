@@ -46,11 +46,16 @@ void on_signal(int number, void *info, guint8 *context)
     g_atomic_int_add(&asked.inside, -1);
 }
 
-/* As look_add, of a running thread. One that does not answer in time is left out. */
+/* As look_add, of a running thread. One that does not answer in time, as it waits for a CPU, has no frames. */
 guint look_running(guint64 *look, guint at, guint limit, guint64 tid, guint signal, guint64 mask, guint most)
 {
     guint64 until_us = now_us() + ANSWER_US;
-    guint found = at;
+    guint found;
+    if (at + THREAD_WORDS + most > limit)
+        return at;
+    look[at] = tid;
+    look[at + 1] = look[at + 2] = 0;
+    found = at + THREAD_WORDS;
     asked.has_answered = asked.is_walked = 0;
     asked.tid = tid;
     if (system_call((long)numbers[0], (long)numbers[1], (long)tid, (long)signal) == 0) {

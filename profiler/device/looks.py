@@ -24,7 +24,7 @@ class ThreadLook(NamedTuple):
     tid: int
     state: int  # of ``agent.js``
     is_whole: bool  # the chain of its frames came to its end
-    frames: npt.NDArray[np.uint64]  # runtime_addr, innermost first
+    frames: npt.NDArray[np.uint64]  # runtime_addr, innermost first; none if it was not seen
 
 
 class Look(NamedTuple):
@@ -65,11 +65,11 @@ def look_of(data: bytes) -> Look:
             raise DeviceLies("a look that is cut off")
         tid, state, count = (int(each) for each in words[at : at + THREAD_WORDS])
         at += THREAD_WORDS
-        if not 0 < count <= MAX_FRAMES or at + count > len(words):
+        if not 0 <= count <= MAX_FRAMES or at + count > len(words):
             raise DeviceLies("a stack that is cut off")
         frames = words[at : at + count]
         at += count
-        if int(frames.max()) >= _ADDR_LIMIT:
+        if count and int(frames.max()) >= _ADDR_LIMIT:
             frames = frames % np.uint64(_ADDR_LIMIT)
         threads.append(ThreadLook(tid, state & 0xFF, bool(state >> 8 & 1), frames))
     return Look(time_us, lost, threads)

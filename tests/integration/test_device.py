@@ -18,8 +18,9 @@ from running import Start, wait_until
 
 pytestmark = pytest.mark.needs("attach", "gcc", "openssl")
 
-CPU_S = 4.0
-TOLERANCE = 0.08  # of 200 looks; of 800, it is 0.05
+RATE_HZ = 100.0
+CPU_S = 8.0
+TOLERANCE = 0.06  # four times the deviation of 800 looks
 
 
 def test_shares_stacks_and_a_connection_that_is_cut(start: Start, tmp_path: Path) -> None:
@@ -27,7 +28,7 @@ def test_shares_stacks_and_a_connection_that_is_cut(start: Start, tmp_path: Path
     said: list[str] = []
     with portal(target.pid, tmp_path) as device:
         where = Where(host=device.address, certificate=str(device.certificate), token=TOKEN)
-        capture = DeviceCapture(where, str(target.pid), rate_hz=50.0, say=said.append)
+        capture = DeviceCapture(where, str(target.pid), rate_hz=RATE_HZ, say=said.append)
         try:
             capture.start()
             wait_until(lambda: capture.profile.total_ns(Clock.CPU) > 1e9 * CPU_S, "CPU time", 60)
@@ -47,14 +48,13 @@ def test_shares_stacks_and_a_connection_that_is_cut(start: Start, tmp_path: Path
             capture.close()
         assert _our_handlers(target.pid) == 0
         # Another one, which is cut.
-        capture = DeviceCapture(where, "ratio", rate_hz=50.0, say=said.append)
+        capture = DeviceCapture(where, "ratio", rate_hz=RATE_HZ, say=said.append)
         try:
             capture.start()
             device.process.kill()
             assert capture.wait(30)
             assert capture.finish_symbols(SYMBOLS_S)
             assert "lost" in capture.status().reason
-            assert any("connection" in line for line in said), said
         finally:
             capture.close()
     os.kill(target.pid, 0)

@@ -23,6 +23,7 @@ QUIET = (
     "tests/agent_c/test_eintr.py",  # a signal that has to come within a wait of 600 ms
     "tests/integration/test_cpu_accounting.py",  # CPU time, to a few milliseconds
     "tests/integration/test_completeness.py",  # samples that come in time
+    "tests/integration/test_device.py",  # shares
     "tests/integration/test_equation.py",  # times, to one part in a hundred
     "tests/integration/test_far.py::test_connection_that_is_cut_loses_nothing",  # shares
     "tests/integration/test_far.py::test_several_machines_are_one_recording",
