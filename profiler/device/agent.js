@@ -235,13 +235,13 @@ rpc.exports = {
       return [symbol.name, symbol.fileName, symbol.lineNumber];
     });
   },
-  end() {
+  // Frida calls it before the script goes, also when the connection is lost.
+  dispose() {
     if (timer !== null)
       clearTimeout(timer);
     timer = null;
     if (former !== null)
       former();
     former = null;
-    return lost;
   },
 };

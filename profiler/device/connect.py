@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from ..errors import CannotAttachError, FlametapError, NoSuchProcessError, UsageError
 
 WAIT_S = 5.0  # for a device that has just been plugged in
+ATTACH_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ def open_device(where: Where) -> Any:
 def find_process(device: Any, words: str, where: Where) -> tuple[int, str]:
     """Return id and name of the process that a number or a name means. Raises FlametapError."""
     try:
-        processes = device.enumerate_processes()
+        processes = within(device.enumerate_processes, ATTACH_S)
     except Exception as error:
         raise explained(error, where) from error
     if words.isdigit():
@@ -127,6 +130,31 @@ def explained(error: Exception, where: Where) -> FlametapError:
     return CannotAttachError(
         f"{where}: {said or kind}", "`frida-ps` with the same option may say more"
     )
+
+
+def within(call: Callable[[], Any], seconds: float) -> Any:
+    """Return what a call returns.
+
+    Raises:
+        TimeoutError: it takes longer.
+        Exception: what the call raises.
+    """
+    answers: queue.SimpleQueue[tuple[Any, Exception | None]] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            answers.put((call(), None))
+        except Exception as error:
+            answers.put((None, error))
+
+    threading.Thread(target=run, name="flametap-ask", daemon=True).start()
+    try:
+        found, error = answers.get(timeout=seconds)
+    except queue.Empty:
+        raise TimeoutError(f"no answer within {seconds:.0f} s, it timed out") from None
+    if error is not None:
+        raise error
+    return found
 
 
 @contextlib.contextmanager

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import queue
-import threading
 from collections.abc import Callable, Sequence
 from importlib import resources
 from typing import Any
 
 from ..errors import AttachFailedError
-from .connect import Where, explained
+from .connect import ATTACH_S, Where, explained, within
 
 MAX_LOOK_BYTES = 1 << 22
 ANSWER_S = 10.0
@@ -54,24 +52,26 @@ class FarAgent:
         self._device = device  # a connection lives as long as it
         self._has_ended = self._is_silent = False
         try:
-            self._session = device.attach(pid)
+            self._session = within(lambda: device.attach(pid), ATTACH_S)
         except Exception as error:
             raise explained(error, where) from error
         try:
             self._session.on("detached", self._detached)
             self._script = self._session.create_script(source("agent.js"), name="flametap")
             self._script.on("message", self._arrived)
-            self._script.load()
-            about = self._script.exports_sync.about()
+            within(self._script.load, ATTACH_S)
+            about = self._within(lambda: self._script.exports_sync.about())
         except Exception as error:
-            self._session.detach()
+            with contextlib.suppress(Exception):
+                self._within(self._session.detach)
             raise explained(error, where) from error
         self.about: dict[str, Any] = about if isinstance(about, dict) else {}
 
     def begin(self, period_us: int) -> None:
         """Let it look at the threads. Raises FlametapError."""
         try:
-            self._script.exports_sync.begin(source("walk.c"), source("linux_look.c"), period_us)
+            sources = source("walk.c"), source("linux_look.c")
+            self._within(lambda: self._script.exports_sync.begin(*sources, period_us))
         except Exception as error:
             raise AttachFailedError(
                 f"the agent cannot begin on {self._where}: {' '.join(str(error).split())}",
@@ -105,7 +105,7 @@ class FarAgent:
         if self._has_ended:
             return
         self._has_ended = True
-        for step in (self._script.exports_sync.end, self._script.unload, self._session.detach):
+        for step in (self._script.unload, self._session.detach):
             try:
                 self._within(step)
             except Exception:
@@ -115,23 +115,11 @@ class FarAgent:
         """Return what a call returns. Raises TimeoutError: the line is dead; then all others do."""
         if self._is_silent:
             raise TimeoutError("the device does not answer")
-        answers: queue.SimpleQueue[tuple[Any, Exception | None]] = queue.SimpleQueue()
-
-        def run() -> None:
-            try:
-                answers.put((call(), None))
-            except Exception as error:
-                answers.put((None, error))
-
-        threading.Thread(target=run, name="flametap-ask", daemon=True).start()
         try:
-            found, error = answers.get(timeout=ANSWER_S)
-        except queue.Empty:
+            return within(call, ANSWER_S)
+        except TimeoutError:
             self._is_silent = True
-            raise TimeoutError("the device does not answer") from None
-        if error is not None:
-            raise error
-        return found
+            raise
 
     def _arrived(self, message: Any, data: bytes | None) -> None:
         if not isinstance(message, dict) or len(data or b"") > MAX_LOOK_BYTES:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -48,16 +48,18 @@ def test_shares_stacks_and_a_connection_that_is_cut(start: Start, tmp_path: Path
             capture.close()
         assert _our_handlers(target.pid) == 0
         # Another one, which is cut.
+        where = replace(where, host=f"127.0.0.1:{device.line.port}")
         capture = DeviceCapture(where, "ratio", rate_hz=RATE_HZ, say=said.append)
         try:
             capture.start()
-            device.process.kill()
+            device.line.cut()
             assert capture.wait(30)
             assert capture.finish_symbols(SYMBOLS_S)
             assert "lost" in capture.status().reason
         finally:
             capture.close()
-    os.kill(target.pid, 0)
+        wait_until(lambda: _our_handlers(target.pid) == 0, "the agent to leave")
+    target.finish()
 
 
 def _our_handlers(pid: int) -> int:

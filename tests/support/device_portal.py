@@ -6,9 +6,11 @@ process that has joined a portal, and writes to standard output.
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,11 +24,46 @@ READY_S = 30.0
 
 @dataclass(frozen=True)
 class Portal:
-    """A portal that runs: its address, the certificate that proves it, and its process."""
+    """A portal that runs: its address, the certificate that proves it, and a line to it."""
 
     address: str
     certificate: Path
-    process: subprocess.Popen[str]
+    line: Line
+
+
+class Line:
+    """What leads to a port of this machine, until it is cut. The portal itself has to stay: with
+    Frida 17.26, the program dies with a portal through which somebody is attached.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._to = ("127.0.0.1", port)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        self._ends: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut(self) -> None:
+        """Close all connections; there are no new ones."""
+        for each in (self._listener, *self._ends):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):  # it is cut
+            while True:
+                near, far = self._listener.accept()[0], socket.create_connection(self._to)
+                self._ends += [near, far]
+                for ends in ((near, far), (far, near)):
+                    threading.Thread(target=_carry, args=ends, daemon=True).start()
+
+
+def _carry(source: socket.socket, sink: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while data := source.recv(1 << 16):
+            sink.sendall(data)
+        sink.shutdown(socket.SHUT_WR)
 
 
 @contextmanager
@@ -51,9 +88,11 @@ def portal(pid: int, folder: Path) -> Iterator[Portal]:
         assert process.stdout is not None
         lines = process.stdout
         wait_until(lambda: lines.readline().strip() in ("ready", ""), "the portal", READY_S)
+        line = Line(port)
         try:
-            yield Portal(f"127.0.0.1:{port}", certificate, process)
+            yield Portal(f"127.0.0.1:{port}", certificate, line)
         finally:
+            line.cut()
             process.kill()
 
 
