@@ -22,14 +22,17 @@ let inFlight = 0;
 let lost = 0;
 let modulesDueUs = 0;
 const names = new Map();
+const present = new Set(); // threads, in a look
 const modules = new Map();
 
 // On Linux and Android, Frida's list of threads stops each of them by ptrace, which can take 15 s. There we read the list from
 // /proc, and running threads say by a signal where they are. Those that sleep are not woken: their place is in /proc, too.
-const SIGURG = 23; // ignored unless the program wants it
+const SIGNALS = [23, 28]; // SIGURG and SIGWINCH are ignored unless the program wants them
+let ourSignal = SIGNALS[0];
 const SIGACTION_BYTES = 152;
-const SA_SIGINFO_RESTART = 0x10000004;
+const SA_FLAGS = 0x18000004; // SA_SIGINFO, SA_RESTART, SA_ONSTACK: goroutines have small stacks
 const TGKILL = { x64: 234, arm64: 131 };
+const GETTID = { x64: 186, arm64: 178 };
 const LEAVE_MS = 2000;
 let former = null;
 
@@ -38,34 +41,51 @@ const native = (name, result, kinds) => new NativeFunction(Module.getGlobalExpor
 
 function linuxSymbols() {
   const asked = Memory.alloc(64);
-  const numbers = Memory.alloc(16);
+  const numbers = Memory.alloc(24);
   numbers.writeU64(TGKILL[Process.arch]);
   numbers.add(8).writeU64(Process.id);
-  return { asked, numbers, own_tid: Module.getGlobalExportByName('gettid'), system_call: Module.getGlobalExportByName('syscall') };
+  numbers.add(16).writeU64(GETTID[Process.arch]);
+  return { asked, numbers, system_call: Module.getGlobalExportByName('syscall') };
 }
 
 function signalTakeOver(compiled, symbols) {
   const isBionic = Process.findModuleByName('libc.so.6') === null && Process.findModuleByName('libdl_android.so') !== null;
   const action = Memory.alloc(SIGACTION_BYTES);
   const previous = Memory.alloc(SIGACTION_BYTES);
-  action.add(isBionic ? 0 : 136).writeU32(SA_SIGINFO_RESTART);
-  action.add(isBionic ? 8 : 0).writePointer(compiled.on_signal);
+  const handlerAt = isBionic ? 8 : 0;
   const set = native('sigaction', 'int', ['int', 'pointer', 'pointer']);
-  set(SIGURG, NULL, previous);
-  symbols.asked.add(48).writePointer(previous.add(isBionic ? 8 : 0).readPointer());
-  set(SIGURG, action, NULL);
+  const handlerOf = signal => {
+    set(signal, NULL, previous);
+    return previous.add(handlerAt).readPointer();
+  };
+  const isFree = signal => handlerOf(signal).compare(1) <= 0;
+  ourSignal = SIGNALS.find(isFree) ?? SIGNALS[0];
+  const handler = handlerOf(ourSignal);
+  if (handler.compare(1) > 0 && Process.findModuleByAddress(handler) === null)
+    throw new Error('somebody else uses our signal in this process: another recording?');
+  Memory.copy(action, previous, SIGACTION_BYTES); // the signals that are blocked meanwhile
+  action.add(isBionic ? 0 : 136).writeU32(SA_FLAGS);
+  action.add(handlerAt).writePointer(compiled.on_signal);
+  symbols.asked.add(48).writePointer(handler);
+  set(ourSignal, action, NULL);
   former = () => {
-    set(SIGURG, previous, NULL);
+    const present = Memory.alloc(SIGACTION_BYTES);
+    set(ourSignal, NULL, present);
+    if (present.add(handlerAt).readPointer().equals(compiled.on_signal)) // else the program has another one by now
+      set(ourSignal, previous, NULL);
     const until = Date.now() + LEAVE_MS; // a thread may still be in our handler, or about to enter it
     do
       Thread.sleep(0.05);
     while (symbols.asked.add(56).readInt() !== 0 && Date.now() < until);
+    Thread.sleep(0.05);
   };
 }
 
 function threadIds() {
   const folder = procFolder.open(Memory.allocUtf8String('/proc/self/task'));
   const found = [];
+  if (folder.isNull())
+    return found;
   for (let entry = procFolder.read(folder); !entry.isNull(); entry = procFolder.read(folder)) {
     const id = parseInt(entry.add(19).readCString(), 10); // struct dirent, d_name
     if (!isNaN(id) && !Cloak.hasThread(id))
@@ -77,28 +97,64 @@ function threadIds() {
 
 let procFolder = null;
 
+// Bytes as characters: the kernel may cut a name within one of several bytes.
+function textOf(path) {
+  return String.fromCharCode(...new Uint8Array(File.readAllBytes(path)));
+}
+
+function utf8(bytes) {
+  try {
+    return decodeURIComponent(escape(bytes));
+  } catch (error) {
+    return bytes;
+  }
+}
+
 function lookOnLinux(at, told) {
   for (const id of threadIds()) {
     const folder = '/proc/self/task/' + id + '/';
-    let stat, place;
+    let stat = '';
+    let place = [];
     try {
-      stat = File.readAllText(folder + 'stat');
-      place = File.readAllText(folder + 'syscall').trim().split(' ');
+      stat = textOf(folder + 'stat');
     } catch (error) {
-      continue; // it has ended, or we may not
+      continue; // it has ended
     }
     const end = stat.lastIndexOf(')');
-    tell(id, stat.slice(stat.indexOf('(') + 1, end), told);
-    if (stat[end + 2] === 'R')
-      at = walker.running(look, at, LOOK_WORDS, id, SIGURG, mask, MAX_FRAMES);
+    tell(id, utf8(stat.slice(stat.indexOf('(') + 1, end)), told);
+    let runs = stat[end + 2] === 'R';
+    if (!runs) {
+      try {
+        place = textOf(folder + 'syscall').trim().split(' ');
+        runs = place[0] === 'running'; // since then
+      } catch (error) {
+        place = []; // we may not
+      }
+    }
+    if (runs)
+      at = walker.running(look, at, LOOK_WORDS, id, ourSignal, mask, MAX_FRAMES);
     else if (place.length >= 3)
       at = walker.add(look, at, LOOK_WORDS, id, STATES.waiting, uint64(place.at(-1)), uint64(place.at(-2)), NO_FRAME,
         Process.pointerSize, mask, MAX_FRAMES);
+    else
+      at = unseen(at, id);
   }
   return at;
 }
 
+// A thread that is there, and was not seen: no frames.
+function unseen(at, id) {
+  if (at + 3 > LOOK_WORDS)
+    return at;
+  const entry = look.add(8 * at);
+  entry.writeU64(id);
+  entry.add(8).writeU64(STATES.waiting);
+  entry.add(16).writeU64(0);
+  return at + 3;
+}
+
 function tell(id, name, told) {
+  present.add(id);
   if (names.get(id) === name)
     return;
   names.set(id, name);
@@ -143,7 +199,12 @@ function lookOnce() {
 }
 
 function takeLook(beganUs) {
+  if (inFlight > MOST_IN_FLIGHT) {
+    lost++;
+    return;
+  }
   const told = { kind: 'look', threads: [] };
+  present.clear();
   if (beganUs >= modulesDueUs) {
     modulesDueUs = beganUs + MODULES_US;
     const { found, gone } = newModules();
@@ -153,10 +214,8 @@ function takeLook(beganUs) {
   let at = HEADER_WORDS;
   at = isLinux() ? lookOnLinux(at, told) : lookByFrida(at, told);
   const bytes = 8 * at;
-  if (inFlight + bytes > MOST_IN_FLIGHT) {
-    lost++;
-    return;
-  }
+  for (const id of [...names.keys()].filter(each => !present.has(each)))
+    names.delete(id);
   look.writeU64(uint64(String(walker.nowUs())));
   look.add(8).writeU64(lost);
   inFlight += bytes;
@@ -214,7 +273,7 @@ rpc.exports = {
       framePointer = 'r11';
     periodUs = us;
     listen();
-    lookOnce();
+    timer = setTimeout(lookOnce, 0);
   },
   setPeriod(us) {
     periodUs = us;

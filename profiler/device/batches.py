@@ -38,6 +38,7 @@ class Batches:
 
     Attributes:
         gap_ns: time between looks that is in no interval.
+        period_ns: between two looks, as asked for.
     """
 
     def __init__(self, facts: Callable[[int], ImageFacts]) -> None:
@@ -52,7 +53,8 @@ class Batches:
         self._n_threads = self._n_traces = self._n_batches = 0
         self._traces: dict[tuple[bytes, bool], int] = {}
         self._first_us = self._first_ns = self._last_us = 0
-        self.gap_ns = 0
+        self.gap_ns = self.period_ns = self._looked_ns = 0
+        self._absent: set[int] = set()  # tids that were missing in the last look
 
     def load(self, modules: Sequence[LoadedModule], gone: Sequence[int]) -> None:
         """Note that files were loaded, and others unloaded."""
@@ -68,6 +70,7 @@ class Batches:
     def pause(self) -> None:
         """Forget when threads were last seen: the time until the next look is in no interval."""
         self._seen_ns.clear()
+        self._looked_ns = 0
 
     def batch(self, look: Look, names: dict[int, str], arrived_ns: int) -> Batch:
         """Return the events of a look.
@@ -88,17 +91,20 @@ class Batches:
         for tid, state, is_whole, frames in look.threads:
             if not len(frames):
                 continue  # its next look stands for this time, too
-            before_ns, self._seen_ns[tid] = self._seen_ns.get(tid), now_ns
-            if before_ns is None or now_ns <= before_ns:
+            # Of a thread that is new, the time since the last look counts.
+            before_ns = self._seen_ns.get(tid, self._looked_ns)
+            self._seen_ns[tid] = now_ns
+            if not before_ns or now_ns <= before_ns:
                 continue
             wall_ns = now_ns - before_ns
-            if wall_ns > GAP_NS:
-                self.gap_ns = max(self.gap_ns, 0) + wall_ns
+            if wall_ns > max(GAP_NS, 4 * self.period_ns):
+                self.gap_ns += wall_ns
                 continue
             runs = state == RUNNING
             trace = self._trace(frames, traces, is_whole=is_whole)
             kind = ThreadState.RUNNING if runs else ThreadState.BLOCKED
             rows.append((before_ns, wall_ns, wall_ns * runs, self._threads[tid][0], trace, kind))
+        self._looked_ns = now_ns
         intervals = np.zeros(len(rows), INTERVAL_DTYPE)
         columns = ("t0_ns", "wall_ns", "cpu_ns", "thread_id", "trace_id", "state")
         for name, column in zip(columns, zip(*rows, strict=True), strict=False):
@@ -120,7 +126,9 @@ class Batches:
                 self._threads[each.tid] = number, name
                 found.append(_update(number, each.tid, name, now_ns))
         present = {each.tid for each in look.threads}
-        for tid in [each for each in self._threads if each not in present]:
+        absent = self._threads.keys() - present
+        gone, self._absent = sorted(absent & self._absent), absent - self._absent
+        for tid in gone:
             number, name = self._threads.pop(tid)
             self._seen_ns.pop(tid, None)
             found.append(_update(number, tid, name, now_ns, exited=True))

@@ -82,7 +82,7 @@ def find_process(device: Any, words: str, where: Where) -> tuple[int, str]:
         processes = within(device.enumerate_processes, ATTACH_S)
     except Exception as error:
         raise explained(error, where) from error
-    if words.isdigit():
+    if words.isdecimal():
         found = [each for each in processes if each.pid == int(words)]
     else:
         found = [each for each in processes if each.name == words] or [

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..capture.keeper import KEPT_S, Kept
-from ..errors import AttachFailedError, FlametapError, UsageError
+from ..errors import AttachFailedError, FlametapError, InputError, UsageError
 from ..model import LOOKS, ChildProcess, Process, Status
 from ..recording.names.table import SymbolTable
 from ..recording.profile.store import Profile
@@ -18,7 +18,7 @@ from ..recording.recording import Recording, machine, with_sums
 from ..recording.revision import Revision
 from .batches import Batches
 from .connect import Where, find_process, open_device, quiet_stdout
-from .far_agent import FarAgent, period_us
+from .far_agent import LOST, FarAgent, period_us
 from .images import image_facts
 from .looks import DeviceLies, address_of, look_of, modules_of, names_of
 from .names import DeviceNames
@@ -26,11 +26,12 @@ from .names import DeviceNames
 LEAST_HZ, MOST_HZ = 1.0, 100.0
 FIRST_S = 30.0  # until the first look
 SILENT_S = 20.0  # between two
-MAX_WAITING = 1 << 10  # looks that came, and were not read
+MAX_WAITING = 1 << 7  # looks that came, and were not read
 _KNOWS_LESS = (
     "a device tells no CPU time and no cause of a wait: CPU time is the time in which a thread was"
-    " seen running"
+    " seen running, or waiting for a CPU"
 )
+_SILENT = f"nothing has come for {SILENT_S:.0f} s: the process is stopped, or the line is dead"
 _LINUX = "on Linux, flametap there knows more, and disturbs less: `--via 'ssh host'`"
 
 
@@ -69,6 +70,8 @@ class DeviceCapture(Kept):
     ) -> None:
         self._where, self._say = where, say
         self._rate_hz = min(max(rate_hz, LEAST_HZ), MOST_HZ)
+        if self._rate_hz < rate_hz:
+            say(f"warning: a device is looked at {MOST_HZ:.0f} times a second at most")
         self._changes = Revision(lambda: self.profile.revision, lambda: self._names.revision)
         self.profile = Profile(on_change=self._changes.notify)
         self._names = SymbolTable(self.profile.locate)
@@ -76,11 +79,10 @@ class DeviceCapture(Kept):
         self.exit_status = None
         self._state, self._reason = "attaching", ""
         self._started_s = 0.0
-        self._lost = 0
+        self._lost = self._n_looks = 0
         self._messages: queue.Queue[tuple[dict[str, Any], bytes, int] | None] = queue.Queue()
         self._begun, self._ended = threading.Event(), threading.Event()
         self._is_closed = False
-        self._known_names: dict[int, str] = {}
         with quiet_stdout():
             device = open_device(where)
             self.pid, self.program = find_process(device, words, where)
@@ -100,6 +102,7 @@ class DeviceCapture(Kept):
         self.recording = Recording(self.profile, self._names, self.status, self._changes, found)
         self.profile.add_process(Process(0, self.pid, self.program, self.command))
         self._batches = Batches(lambda base: image_facts(self._agent.read, base))
+        self._batches.period_ns = 1000 * period_us(self._rate_hz)
         self._by_files = DeviceNames(
             *(self._names, self.profile, symbol_dirs, self._agent.names), inlines=inlines
         )
@@ -116,7 +119,8 @@ class DeviceCapture(Kept):
             raise self.error or AttachFailedError(
                 f"{self.host} sends nothing of process {self.pid}", "try again, or another process"
             )
-        self._state = "recording"
+        if not self._ended.is_set():
+            self._state = "recording"
         on_sampling()
 
     def wait(self, timeout_s: float) -> bool:
@@ -166,14 +170,17 @@ class DeviceCapture(Kept):
     # ------------------------------------------------------------------ what comes
 
     def _arrived(self, message: dict[str, Any], data: bytes) -> None:
-        if self._messages.qsize() < MAX_WAITING:
+        if self._messages.qsize() < MAX_WAITING or message.get("kind") != "look":
             self._messages.put((message, data, time.monotonic_ns()))
         else:
             self._lost += 1
 
     def _detached(self, reason: str) -> None:
-        if not self._ended.is_set():
-            self._finish(reason)
+        if self._ended.is_set():
+            return
+        if reason in (LOST, _SILENT):
+            self.error = InputError(f"{reason}; what came before is kept", "record again")
+        self._finish(reason)
 
     def _run(self) -> None:
         kept_s, heard_s = 0.0, time.monotonic()
@@ -184,7 +191,7 @@ class DeviceCapture(Kept):
                 if self._state != "recording":
                     heard_s = time.monotonic()
                 elif time.monotonic() > heard_s + SILENT_S:
-                    self._detached(f"the device has sent nothing for {SILENT_S:.0f} s")
+                    self._detached(_SILENT)
                 continue
             if entry is None:
                 return
@@ -196,6 +203,9 @@ class DeviceCapture(Kept):
             except DeviceLies as error:
                 self.error = error
                 self._finish(error.message)
+            except Exception as error:  # whatever a device sends
+                self.error = DeviceLies(f"what makes no sense ({type(error).__name__})")
+                self._finish(self.error.message)
             if self.keeper is not None and time.monotonic() > kept_s + KEPT_S:
                 kept_s = time.monotonic()
                 self.keeper.step()
@@ -213,6 +223,7 @@ class DeviceCapture(Kept):
                 if not update.gone:
                     self._by_files.add_module(update.module)
             self.profile.apply(batch)
+            self._n_looks += 1
             self._lost = max(self._lost, look.lost)
             if len(batch.intervals):
                 self._begun.set()
@@ -243,7 +254,7 @@ class DeviceCapture(Kept):
             rate_hz=self._rate_hz,
             asked_rate_hz=self._rate_hz,
             look_rate_hz=self._rate_hz,
-            effective_rate_hz=min(self._rate_hz, self.profile.samples / lasted_s),
+            effective_rate_hz=min(self._rate_hz, self._n_looks / lasted_s),
             revision=self._changes.current(),
             counters={"gap_ns": self._batches.gap_ns} if self._batches.gap_ns else {},
             symbols=self._by_files.sources(),
@@ -264,6 +275,8 @@ class DeviceCapture(Kept):
 
     def set_paused(self, paused: bool) -> None:
         """Look no more, or again."""
+        if self._ended.is_set():
+            return
         self._ask(lambda: self._agent.set_paused(paused=paused))
         self._batches.pause()
         self._state = "paused" if paused else "recording"
@@ -271,10 +284,13 @@ class DeviceCapture(Kept):
 
     def set_sampling(self, rate_hz: float, budget_percent: float) -> None:
         """Look at another rate. Raises UsageError."""
+        if self._ended.is_set():
+            raise UsageError("nothing is being recorded", "the recording has ended")
         if not LEAST_HZ <= rate_hz <= MOST_HZ:
             raise UsageError(f"a device is looked at 1 to {MOST_HZ:.0f} times a second", "")
         self._ask(lambda: self._agent.set_period(period_us(rate_hz)))
         self._rate_hz = rate_hz
+        self._batches.period_ns = 1000 * period_us(rate_hz)
         self._changes.step()
 
     def _ask(self, call: Callable[[], None]) -> None:

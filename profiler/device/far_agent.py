@@ -10,17 +10,17 @@ from typing import Any
 from ..errors import AttachFailedError
 from .connect import ATTACH_S, Where, explained, within
 
-MAX_LOOK_BYTES = 1 << 22
+MAX_LOOK_BYTES = 1 << 20
 ANSWER_S = 10.0
+LOST = "the connection to the device is lost"
 # Why Frida's session has ended → what the user is told.
 REASONS = {
     "process-terminated": "the process has exited",
     "process-replaced": "the process replaced itself by another program",
-    "connection-terminated": "the connection to the device is lost",
-    "device-lost": "the device is gone",
+    "connection-terminated": LOST,
+    "device-lost": LOST,
     "application-requested": "stopped",
 }
-ENDED = "application-requested"
 
 
 class FarAgent:
@@ -57,7 +57,8 @@ class FarAgent:
             raise explained(error, where) from error
         try:
             self._session.on("detached", self._detached)
-            self._script = self._session.create_script(source("agent.js"), name="flametap")
+            text = source("agent.js")
+            self._script = self._within(lambda: self._session.create_script(text, name="flametap"))
             self._script.on("message", self._arrived)
             within(self._script.load, ATTACH_S)
             about = self._within(lambda: self._script.exports_sync.about())
@@ -107,7 +108,7 @@ class FarAgent:
         self._has_ended = True
         for step in (self._script.unload, self._session.detach):
             try:
-                self._within(step)
+                within(step, ANSWER_S)  # also if it was silent: it may be there again
             except Exception:
                 continue
 
@@ -122,6 +123,7 @@ class FarAgent:
             raise
 
     def _arrived(self, message: Any, data: bytes | None) -> None:
+        self._is_silent = False
         if not isinstance(message, dict) or len(data or b"") > MAX_LOOK_BYTES:
             return
         if message.get("type") == "error":

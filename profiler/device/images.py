@@ -19,6 +19,7 @@ _MAX_NOTE_BYTES = 1 << 12
 _PT_LOAD, _PT_NOTE = 1, 4
 _LC_SEGMENT_64, _LC_UUID = 0x19, 0x1B
 _MAX_HEADERS = 64
+_MAX_LINK_BASE = 1 << 48
 
 Read = Callable[[int, int], bytes]
 """Returns so many bytes of memory; fewer, or none, where they cannot be read."""
@@ -64,6 +65,8 @@ def _elf_facts(read: Read, base: int, head: bytes) -> ImageFacts:
             kind, _, vaddr, _, bytes_ = struct.unpack_from("<IIIII", head, at)
         segments.append((kind, vaddr, bytes_))
     link_base = min((vaddr & ~0xFFF for kind, vaddr, _ in segments if kind == _PT_LOAD), default=0)
+    if link_base > _MAX_LINK_BASE:
+        return UNKNOWN
     for kind, vaddr, bytes_ in segments:
         if kind == _PT_NOTE and bytes_ <= _MAX_NOTE_BYTES:
             build_id = build_id_in_notes(read(base + vaddr - link_base, bytes_))
@@ -87,4 +90,4 @@ def _macho_facts(read: Read, base: int, head: bytes) -> ImageFacts:
         if length < 8:
             break
         at += length
-    return ImageFacts(link_base, build_id)
+    return ImageFacts(link_base, build_id) if link_base <= _MAX_LINK_BASE else UNKNOWN

@@ -88,8 +88,6 @@ class DeviceNames:
     def stop_asking(self) -> None:
         """The device is not there any more."""
         self._is_asking = False
-        with self._working:
-            self._unnamed.clear()
 
     def close(self) -> None:
         """End. Idempotent."""

@@ -104,12 +104,25 @@ def test_thread_that_is_gone_ends_and_its_number_may_come_again() -> None:
         look(0, (42, RUNNING, True, [1])),
         look(TICK_US, (42, RUNNING, True, [1])),
         look(2 * TICK_US),
-        look(3 * TICK_US, (42, RUNNING, True, [1])),
+        look(3 * TICK_US),
         look(4 * TICK_US, (42, RUNNING, True, [1])),
         names={},
     )
     assert [each.exited for each in profile.thread_infos()] == [True, False]
+    # The second one has the time since the look before it was seen.
     assert profile.total_ns(Clock.CPU) == 2 * 1000 * TICK_US
+
+
+def test_thread_that_could_not_be_looked_at_is_still_there() -> None:
+    profile, _ = recorded(
+        look(0, (42, RUNNING, True, [1])),
+        look(TICK_US, (42, WAITING, False, [])),
+        look(2 * TICK_US),
+        look(3 * TICK_US, (42, RUNNING, True, [1])),
+        names={42: "main"},
+    )
+    assert [(each.name, each.exited) for each in profile.thread_infos()] == [("main", False)]
+    assert profile.total_ns(Clock.CPU) == 3 * 1000 * TICK_US
 
 
 @pytest.mark.needs("readelf")
