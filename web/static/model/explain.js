@@ -6,7 +6,8 @@ import { ORIGINS } from './color.js';
 import { LOSSES } from './losses.js';
 
 const ENGINES = ['rounds', 'cpu-timers']; // agent/abi.h, enum engine
-const ENGINE_TEXT = { rounds: 'looks at fixed times', 'cpu-timers': 'CPU timers', '': '–' };
+const ON_DEVICE = 'looks'; // model.LOOKS
+const ENGINE_TEXT = { rounds: 'looks at fixed times', 'cpu-timers': 'CPU timers', [ON_DEVICE]: 'looks from elsewhere', '': '–' };
 
 /** Formats the engine of a status (model.Status). */
 export function formatEngine(engine) {
@@ -322,8 +323,8 @@ export function summarise(status, view = null) {
     ...names,
     {
       id: 'cost',
-      level: cost <= COST_LIMIT ? 'good' : 'fair',
-      text: `costs ${formatShare(cost, 1)} of a core`,
+      level: cost <= COST_LIMIT && status.engine !== ON_DEVICE ? 'good' : 'fair',
+      text: status.engine === ON_DEVICE ? 'cost not known' : `costs ${formatShare(cost, 1)} of a core`,
     },
   ];
   const python = explainPython(status.managed_verdict_cpu_ns);

@@ -136,6 +136,11 @@ test('of a file of another profiler, only its names are judged', () => {
   assert.match(explain.explainTrust(facts).text, /flametap did not take these stacks \(pprof\)/);
 });
 
+test('what sampling costs on a device is not known', () => {
+  const { text, level } = explain.summarise({ ...healthy, engine: 'looks' }).find(({ id }) => id === 'cost');
+  assert.deepEqual([text, level], ['cost not known', 'fair']);
+});
+
 test('nothing recorded yet is no flaw', () => {
   const nothing = { verdict_cpu_ns: {}, counters: {}, duration_ns: 0, symbols: [] };
   assert.ok(explain.summarise(nothing).every(({ level }) => level === 'good'));
