@@ -12,6 +12,7 @@ import click
 from ..device.connect import Where, check
 from ..errors import UsageError
 from .attach_options import AttachOptions
+from .far import closing
 from .progress import Progress
 
 if TYPE_CHECKING:
@@ -101,10 +102,5 @@ def prepared(
         inlines=how.inlines,
         say=progress.say,
     )
-    try:
+    with closing(capture, progress):
         yield capture
-    finally:
-        progress.clear()
-        capture.close()
-    if capture.error is not None:
-        raise capture.error

@@ -127,8 +127,19 @@ def prepared(
     wish |= {"duration_s": duration_s, "with_sources": with_sources}
     wish |= {"follows_workers": follows_workers, "verbose": how.verbose}
     capture = _connected(how.via, wish, progress, is_wanted)
-    try:
+    with closing(capture, progress):
         yield capture
+
+
+@contextlib.contextmanager
+def closing(capture: FarCapture | FarGroup | DeviceCapture, progress: Progress) -> Iterator[None]:
+    """Close a capture at the end of the block, and say why it ended early.
+
+    Raises:
+        FlametapError: it did; what was recorded is kept.
+    """
+    try:
+        yield
     finally:
         progress.clear()
         capture.close()

@@ -1,11 +1,11 @@
-// Looks at the threads of a process at a fixed rate. The host sends the C sources when it tells it to begin. All numbers of a look are 64 bits wide: see looks.py.
+// Looks at the threads of a process. The host sends the C sources when it tells it to begin. All numbers of a look are 64 bits
+// wide: see looks.py.
 'use strict';
 
 const STATES = { running: 0, stopped: 1, waiting: 2, uninterruptible: 3, halted: 4 };
 const MAX_FRAMES = 512;
 const LOOK_WORDS = 1 << 17;
 const HEADER_WORDS = 2;
-const HEADER_BYTES = 4096; // of a module: its file says which it is
 const MODULES_US = 1000000;
 const MOST_IN_FLIGHT = 1 << 22; // bytes: the rest is not sent, and counted
 const NO_FRAME = uint64('0xfffffffffff0'); // of a thread whose frame pointer is not known
@@ -69,9 +69,9 @@ function signalTakeOver(compiled, symbols) {
   symbols.asked.add(48).writePointer(handler);
   set(ourSignal, action, NULL);
   former = () => {
-    const present = Memory.alloc(SIGACTION_BYTES);
-    set(ourSignal, NULL, present);
-    if (present.add(handlerAt).readPointer().equals(compiled.on_signal)) // else the program has another one by now
+    const now = Memory.alloc(SIGACTION_BYTES);
+    set(ourSignal, NULL, now);
+    if (now.add(handlerAt).readPointer().equals(compiled.on_signal)) // else the program has another one by now
       set(ourSignal, previous, NULL);
     const until = Date.now() + LEAVE_MS; // a thread may still be in our handler, or about to enter it
     do
@@ -82,7 +82,7 @@ function signalTakeOver(compiled, symbols) {
 }
 
 function threadIds() {
-  const folder = procFolder.open(Memory.allocUtf8String('/proc/self/task'));
+  const folder = procFolder.open(procFolder.path);
   const found = [];
   if (folder.isNull())
     return found;
@@ -211,9 +211,7 @@ function takeLook(beganUs) {
     if (found.length || gone.length)
       send({ kind: 'modules', found, gone });
   }
-  let at = HEADER_WORDS;
-  at = isLinux() ? lookOnLinux(at, told) : lookByFrida(at, told);
-  const bytes = 8 * at;
+  const bytes = 8 * (isLinux() ? lookOnLinux(HEADER_WORDS, told) : lookByFrida(HEADER_WORDS, told));
   for (const id of [...names.keys()].filter(each => !present.has(each)))
     names.delete(id);
   look.writeU64(uint64(String(walker.nowUs())));
@@ -226,8 +224,7 @@ function lookByFrida(at, told) {
   for (const thread of Process.enumerateThreads()) {
     tell(thread.id, thread.name || '', told);
     const context = thread.context;
-    const state = STATES[thread.state];
-    at = walker.add(look, at, LOOK_WORDS, thread.id, state === undefined ? STATES.waiting : state, word(context.pc),
+    at = walker.add(look, at, LOOK_WORDS, thread.id, STATES[thread.state] ?? STATES.waiting, word(context.pc),
       word(context.sp), word(context[framePointer]), Process.pointerSize, mask, MAX_FRAMES);
   }
   return at;
@@ -246,8 +243,7 @@ function listen() {
 
 rpc.exports = {
   about() {
-    return { arch: Process.arch, platform: Process.platform, pointerSize: Process.pointerSize, pid: Process.id,
-      path: Process.mainModule.path, frida: Frida.version };
+    return { arch: Process.arch, platform: Process.platform, path: Process.mainModule.path };
   },
   begin(source, linuxSource, us) {
     const symbols = isLinux() ? linuxSymbols() : {};
@@ -262,11 +258,11 @@ rpc.exports = {
       walker.running = new NativeFunction(compiled.look_running, 'uint', ['pointer', 'uint', 'uint', 'uint64', 'uint',
         'uint64', 'uint']);
       procFolder = { open: native('opendir', 'pointer', ['pointer']), read: native('readdir', 'pointer', ['pointer']),
-        close: native('closedir', 'int', ['pointer']) };
+        close: native('closedir', 'int', ['pointer']), path: Memory.allocUtf8String('/proc/self/task') };
       signalTakeOver(compiled, symbols);
     }
     look = Memory.alloc(8 * LOOK_WORDS);
-    // What of a pointer is no signature is what is left of one with all bits of an address.
+    // strip() removes the signature of a pointer. Of a pointer with all its bits set it leaves those of an address.
     if (Process.arch === 'arm64')
       mask = word(ptr('0x007fffffffffffff').strip());
     if (Process.arch === 'arm' && Process.platform !== 'darwin')

@@ -68,7 +68,7 @@ class DeviceCapture(Kept):
         inlines: bool = True,
         say: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self._where, self._say = where, say
+        self._say = say
         self._rate_hz = min(max(rate_hz, LEAST_HZ), MOST_HZ)
         if self._rate_hz < rate_hz:
             say(f"warning: a device is looked at {MOST_HZ:.0f} times a second at most")
@@ -90,15 +90,11 @@ class DeviceCapture(Kept):
         about = self._agent.about
         self.command = str(about.get("path") or self.program)
         self.host = str(getattr(device, "name", "") or where)
-        self._platform = str(about.get("platform", ""))
-        if self._platform == "linux":
+        system = str(about.get("platform", ""))
+        if system == "linux":
             say(f"warning: {_LINUX}")
-        found = machine()
-        found |= {
-            "host": self.host,
-            "machine": str(about.get("arch", "")),
-            "system": self._platform,
-        }
+        found = {**machine(), "host": self.host, "system": system}
+        found["machine"] = str(about.get("arch", ""))
         self.recording = Recording(self.profile, self._names, self.status, self._changes, found)
         self.profile.add_process(Process(0, self.pid, self.program, self.command))
         self._batches = Batches(lambda base: image_facts(self._agent.read, base))

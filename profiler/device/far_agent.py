@@ -19,7 +19,6 @@ REASONS = {
     "process-replaced": "the process replaced itself by another program",
     "connection-terminated": LOST,
     "device-lost": LOST,
-    "application-requested": "stopped",
 }
 
 
@@ -34,7 +33,7 @@ class FarAgent:
         on_end: called with the reason when the session has ended, on a thread of Frida's.
 
     Attributes:
-        about: what the agent says of the process: arch, platform, pointerSize, path …
+        about: what the agent says of the process: arch, platform, path.
 
     Raises:
         FlametapError: it cannot be loaded.

@@ -50,7 +50,7 @@ class DeviceNames:
         self._mark = BEGINNING
         self._waiting: dict[int, RawFrame] = {}  # of files, until these have been read
         self._unnamed: list[tuple[int, int]] = []  # to be asked for: ids and runtime_addrs
-        self._by_device: dict[int, int] = {}  # addresses that it has named, by module
+        self._by_device: set[int] = set()  # modules in which it has named something
         self._is_asking = True
         self._working = threading.Lock()
         self._closing = threading.Event()
@@ -142,7 +142,7 @@ class DeviceNames:
             short, full = readable[name]
             function = Function(short, module_name or "[jit]", file, FrameKind.NATIVE, full)
             self._table.set(address_id, [Frame(function, line)])
-            self._by_device[raw.module_id] = self._by_device.get(raw.module_id, 0) + 1
+            self._by_device.add(raw.module_id)
 
 
 def _checked(answer: Any) -> tuple[str, str, int]:
